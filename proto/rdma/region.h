@@ -1,0 +1,61 @@
+// Memory that peers may reach: rights, scope and what kind of content it is (RFC 5040 8.1.1, RFC 5042 6).
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace kbtp::rdma {
+
+/// A 32-bit steering tag; unpredictable, scoped to a stream or to a protection domain.
+using STag = std::uint32_t;
+
+/// The protection domain a stream or a region belongs to (RFC 5041 8.2). A target uses one per trust domain.
+enum class DomainId : std::uint32_t {
+};
+
+/// What the remote peer may do; always as little as the purpose needs (RFC 5042 6.3.5).
+enum class Access : std::uint8_t {
+  none = 0,
+  remote_read = 1,
+  remote_write = 2,
+  remote_atomic = 4,
+};
+[[nodiscard]] constexpr Access operator|(Access a, Access b) {
+  return static_cast<Access>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
+}
+[[nodiscard]] constexpr bool allows(Access granted, Access wanted) {
+  return (static_cast<std::uint8_t>(granted) & static_cast<std::uint8_t>(wanted)) ==
+         static_cast<std::uint8_t>(wanted);
+}
+
+enum class Content : std::uint8_t {
+  octets,  ///< Plain octets that may change under a reader: a Read Response is made from a private copy.
+  stable,  ///< The owner promises that nothing changes it while it is registered: may be sent from where it
+           ///< lies.
+  words,   ///< 64-bit words written by atomics (table, ring, counters): read word by word with acquire.
+};
+
+struct RegionSpec {
+  std::span<std::byte> memory;  ///< Not owned; outlives the registration.
+  Access access = Access::none;
+  Content content = Content::octets;  ///< `words` needs 8-octet alignment and size.
+  std::uint64_t tagged_offset = 0;    ///< Tagged Offset of the first octet; offset + size must not wrap.
+  bool remote_invalidate = false;  ///< A Send with Invalidate of the peer may revoke it (stream scope only).
+};
+
+/// A registered region as a peer is told of it.
+struct Region {
+  STag stag = 0;
+  std::uint64_t tagged_offset = 0;
+  std::uint64_t length = 0;
+};
+
+/// A buffer of the peer: what a Data Descriptor names.
+struct RemoteBuffer {
+  STag stag = 0;
+  std::uint64_t tagged_offset = 0;
+};
+
+}  // namespace kbtp::rdma

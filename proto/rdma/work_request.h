@@ -1,0 +1,77 @@
+// Work requests are values: a sequence can be built, looked at, posted, and one day pre-posted.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.h"
+#include "proto/rdma/region.h"
+
+namespace kbtp::rdma {
+
+/// Chosen by the poster, told back in the Completion. Need not be unique.
+using WorkId = std::uint64_t;
+
+/// Send, Send with Solicited Event, and with Invalidate (RFC 5040 5.3). The payload is owned by the request.
+struct Send {
+  WorkId id = 0;
+  std::vector<std::byte> payload;
+  bool solicited = false;
+  std::optional<STag> invalidate;
+};
+
+/// RDMA Write (RFC 5040 5.1). `source` must not change until the completion; `keep_alive`, if set, is held
+/// until then (a private copy, for example). The completion means that the provider needs the source no
+/// longer.
+struct Write {
+  WorkId id = 0;
+  Octets source;
+  RemoteBuffer destination;
+  std::shared_ptr<const void> keep_alive;
+};
+
+/// RDMA Write followed by Immediate Data (RFC 7306 6), or InfiniBand's single operation; the receiver sees
+/// one receive.
+struct WriteImmediate {
+  Write write;
+  std::uint64_t immediate = 0;
+};
+
+/// RDMA Read (RFC 5040 5.2) of sink.size() octets. The sink is open to the matching Read Response alone
+/// (G-52) and is indeterminate until the completion.
+struct Read {
+  WorkId id = 0;
+  MutableOctets sink;
+  RemoteBuffer source;
+};
+
+/// Atomic Requests of RFC 7306; the word before the operation comes with the completion.
+struct FetchAdd {
+  WorkId id = 0;
+  RemoteBuffer word;
+  std::uint64_t add = 0;
+  std::uint64_t mask = 0;
+};
+struct CompareSwap {
+  WorkId id = 0;
+  RemoteBuffer word;
+  std::uint64_t compare = 0;
+  std::uint64_t compare_mask = ~std::uint64_t{0};
+  std::uint64_t swap = 0;
+  std::uint64_t swap_mask = ~std::uint64_t{0};
+};
+
+/// Revokes an own STag of this stream, in order with the other requests.
+struct LocalInvalidate {
+  WorkId id = 0;
+  STag stag = 0;
+};
+
+using WorkRequest = std::variant<Send, Write, WriteImmediate, Read, FetchAdd, CompareSwap, LocalInvalidate>;
+
+}  // namespace kbtp::rdma
