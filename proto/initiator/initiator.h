@@ -1,0 +1,181 @@
+// A KBTP initiator session: asynchronous operations, many outstanding, over any rdma::Provider. No thread, no
+// socket, no clock of its own.
+//
+//   initiator::connect(provider, options, [](Expected<std::shared_ptr<Session>, ConnectError> session) {
+//     auto buffer = (*session)->register_buffer(memory, BufferUse::load_and_store);
+//     (*session)->alloc_store(handle, buffer->slice(0, 4096), {.seal = true}, [](const Outcome& o) { ... });
+//   });
+//
+// Threads: every function of a Session is called on its loop, session.loop(), and all callbacks run there,
+// never from inside the call that started them. Blocking use from outside the loops: sync_initiator.h.
+//
+// Deadlines: every operation ends. When one is not answered in time the whole session is ended and every
+// outstanding operation completes with Outcome::answered == false: after that nobody knows whether the target
+// carried it out, so a caller reconnects and looks (G-16: a LOAD with a zero-length descriptor).
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "proto/rdma/provider.h"
+#include "proto/wire/assignment.h"
+
+namespace kbtp::initiator {
+
+using Identity = std::array<std::byte, 16>;
+
+struct ConnectOptions {
+  SocketAddress address;
+  std::size_t loop_index = 0;
+  Identity identity{};                       ///< all zero: the range is private to this session (G-24)
+  std::optional<std::uint64_t> base_handle;  ///< wanted; none: no preference (G-54)
+  std::uint32_t quota = 0;                   ///< wanted blocks; 0 with handles 0: a session that only loads
+  std::uint64_t handles = 0;                 ///< wanted size of the own range
+  std::uint32_t max_requests = 0;            ///< wanted credits; 0: the target chooses (P-18)
+  std::uint32_t ird = 16;                    ///< Reads of the target that this side answers at once
+  std::uint32_t ord = 16;
+  Duration setup_deadline = std::chrono::seconds(10);      ///< TCP and MPA start-up each
+  Duration hello_deadline = std::chrono::seconds(10);      ///< from the open stream to HELLO_ACK
+  Duration operation_deadline = std::chrono::seconds(30);  ///< from posting an operation to its completion
+  Duration send_deadline = std::chrono::seconds(30);
+  wire::Assignment assignment;
+};
+
+/// What HELLO_ACK granted.
+struct SessionInfo {
+  std::uint64_t base_handle = 0;  ///< first handle of the own range
+  std::uint64_t handles = 0;      ///< its size
+  std::uint32_t quota = 0;        ///< blocks this initiator may hold
+  std::uint32_t usage = 0;        ///< blocks it already holds (a returning identity)
+  std::uint32_t block_size = 0;
+  std::uint64_t blocks = 0;        ///< F of the pool
+  std::uint32_t max_requests = 0;  ///< credits
+  std::uint32_t max_inline = 0;    ///< octets; 0: no INLINE
+  std::uint16_t features = 0;      ///< granted feature bits
+};
+
+/// How far connecting came (COMMAND.md names the phases; name lookup is the caller's).
+enum class ConnectPhase : std::uint8_t {
+  tcp,
+  mpa,
+  hello
+};
+[[nodiscard]] std::string_view to_string(ConnectPhase phase);
+
+struct ConnectError {
+  ConnectPhase phase = ConnectPhase::tcp;
+  std::optional<wire::Status> status;  ///< set when the target refused HELLO
+  std::string text;                    ///< one sentence for people
+};
+
+/// What a target may do with a registered buffer; as little as the use needs.
+enum class BufferUse : std::uint8_t {
+  load,   ///< sink of LOAD: remote write
+  store,  ///< source of STORE and ALLOC_STORE: remote read
+  load_and_store,
+};
+
+/// A part of a registered buffer.
+struct Slice {
+  rdma::RemoteBuffer remote;
+  std::span<std::byte> memory;
+};
+
+/// Memory registered with one session, known to the target by its STag. A value; the memory is not owned and
+/// must stay until the session has closed or unregister_buffer() was called.
+struct Buffer {
+  rdma::Region region;
+  std::span<std::byte> memory;
+  [[nodiscard]] Slice all() const { return slice(0, memory.size()); }
+  [[nodiscard]] Slice slice(std::size_t offset, std::size_t length) const {
+    return {{region.stag, region.tagged_offset + offset}, memory.subspan(offset, length)};
+  }
+};
+
+struct LoadOptions {
+  bool allow_unsealed = false;
+  bool invalidate = false;  ///< the target ends by revoking the slice's STag: the Buffer is used up (5.1)
+  std::uint16_t generation = 0;  ///< expected; 0 = any
+};
+struct StoreOptions {
+  bool seal = false;
+  bool invalidate = false;
+  std::uint16_t generation = 0;
+};
+
+/// How an operation ended.
+struct Outcome {
+  bool answered = false;  ///< false: the session ended first and `error` says why
+  wire::Status status = wire::Status::success;
+  std::uint16_t generation = 0;
+  std::uint32_t data_length = 0;
+  std::uint64_t block_offset = 0;
+  bool invalidated = false;  ///< the slice's STag is revoked, by the target or by us (G-12)
+  std::string error;
+
+  [[nodiscard]] bool ok() const { return answered && status == wire::Status::success; }
+};
+using Done = std::function<void(const Outcome& outcome)>;
+
+struct SessionStats {
+  std::uint64_t outstanding = 0;  ///< sent, not answered
+  std::uint64_t queued = 0;       ///< waiting for a credit
+};
+
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  [[nodiscard]] virtual const SessionInfo& info() const = 0;
+  [[nodiscard]] virtual rdma::Loop& loop() = 0;
+  [[nodiscard]] virtual bool is_open() const = 0;
+  [[nodiscard]] virtual SessionStats stats() const = 0;
+
+  [[nodiscard]] virtual Result<Buffer> register_buffer(std::span<std::byte> memory, BufferUse use,
+                                                       bool remote_invalidate = false) = 0;
+  virtual void unregister_buffer(const Buffer& buffer) = 0;
+
+  /// Operations beyond the credits wait here, in order. The slice stays the caller's and untouched until
+  /// `done`; with `invalidate` its Buffer must have been registered with remote_invalidate.
+  virtual void load(std::uint64_t handle, const Slice& sink, const LoadOptions& options, Done done) = 0;
+  virtual void store(std::uint64_t handle, const Slice& source, const StoreOptions& options, Done done) = 0;
+  virtual void alloc_store(std::uint64_t handle, const Slice& source, const StoreOptions& options,
+                           Done done) = 0;
+  virtual void free(std::uint64_t handle, std::uint16_t generation, Done done) = 0;
+
+  /// Data inside the request (INLINE); it is copied at once. No longer than info().max_inline, else the
+  /// target answers LENGTH_ERROR.
+  virtual void store_inline(std::uint64_t handle, Octets data, const StoreOptions& options, Done done) = 0;
+  virtual void alloc_store_inline(std::uint64_t handle, Octets data, const StoreOptions& options,
+                                  Done done) = 0;
+
+  /// A LOAD with ALLOW_UNSEALED and a zero-length descriptor: SUCCESS or LENGTH_ERROR mean bound, and
+  /// generation and data_length are those of the entry (G-16).
+  virtual void probe(std::uint64_t handle, Done done) = 0;
+
+  /// Called once when the session has ended, after every operation has been answered or failed. Graceful ends
+  /// by close() come here too.
+  virtual void on_closed(std::function<void(const rdma::CloseReason& reason)> callback) = 0;
+
+  /// Ends gracefully: operations already started are waited for, further ones fail.
+  virtual void close() = 0;
+  /// Ends at once.
+  virtual void abort(std::string why) = 0;
+};
+
+using Connected = std::function<void(Expected<std::shared_ptr<Session>, ConnectError> session)>;
+
+/// Opens a session; `connected` runs exactly once, on provider.loop(options.loop_index). Any thread. The
+/// session keeps itself alive until it has closed; the provider must outlive it.
+void connect(rdma::Provider& provider, ConnectOptions options, Connected connected);
+
+}  // namespace kbtp::initiator
