@@ -1,0 +1,88 @@
+// Puts the octets of one direction of a TCP connection back in order.
+//
+// Segments come in the order of the capture; octets leave in the order of the stream, each run with the frame
+// that brought it. The first copy of an octet is kept. Octets that the capture does not hold, because a frame
+// was cut short or lost, leave as a run without octets, so that what lies behind them keeps its place. Stream
+// offsets count from the first octet behind the SYN (RFC 9293 3.4), or from the first octet seen when the SYN
+// is not in the capture. Pure and single-threaded; what waits for a gap to close is bounded.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "pcap/frame.h"
+
+namespace kbtp::trace {
+
+/// Which frame, and when it was captured.
+struct FrameRef {
+  std::uint64_t number = 0;
+  std::int64_t time_ns = 0;
+};
+
+/// A run of the stream. `octets` is empty when the capture lacks them, else `length` long.
+struct Run {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  Octets octets;
+  FrameRef frame;  ///< that brought it; for octets that are lacking, the one that made it known
+  [[nodiscard]] bool missing() const { return octets.empty(); }
+};
+
+class Reassembler {
+ public:
+  struct Limits {
+    std::size_t waiting_octets = std::size_t{16} << 20;  ///< behind a gap; beyond it the gap is given up
+    std::size_t waiting_segments = 65536;
+  };
+  struct Counters {
+    std::uint64_t retransmitted = 0;  ///< octets seen again
+    std::uint64_t missing = 0;        ///< octets that the capture lacks
+    std::uint64_t out_of_order = 0;   ///< segments that had to wait
+  };
+  using Sink = std::function<void(const Run&)>;
+
+  Reassembler() : Reassembler(Limits{}) {}
+  explicit Reassembler(Limits limits) : limits_(limits) {}
+
+  /// Takes a segment of this direction; `sink` is called for each run that is now in order.
+  void segment(const TcpSegment& segment, FrameRef frame, const Sink& sink);
+  /// The capture is over: gives out what still waits, gaps as missing runs.
+  void finish(const Sink& sink);
+
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  /// The offset behind the last octet that was given out.
+  [[nodiscard]] std::uint64_t next_offset() const { return next_; }
+  [[nodiscard]] bool saw_syn() const { return saw_syn_; }
+  /// The offset of the FIN, once one was seen.
+  [[nodiscard]] std::optional<std::uint64_t> fin_offset() const { return fin_; }
+
+ private:
+  struct Waiting {
+    std::uint64_t length = 0;
+    std::vector<std::byte> octets;  ///< empty when lacking
+    FrameRef frame;
+  };
+  [[nodiscard]] std::int64_t place(std::uint32_t sequence) const;
+  void take(std::uint64_t offset, std::uint64_t length, Octets octets, FrameRef frame, const Sink& sink);
+  void keep(std::uint64_t offset, std::uint64_t length, Octets octets, FrameRef frame);
+  void release(const Sink& sink);
+  void give_up_first_gap(const Sink& sink);
+
+  Limits limits_;
+  bool started_ = false;
+  bool saw_syn_ = false;
+  std::uint32_t base_ = 0;  ///< the sequence number of stream offset 0
+  std::uint64_t next_ = 0;
+  std::optional<std::uint64_t> fin_;
+  std::map<std::uint64_t, Waiting> waiting_;  ///< by offset, disjoint, all behind next_
+  std::size_t waiting_octets_ = 0;
+  Counters counters_;
+};
+
+}  // namespace kbtp::trace
