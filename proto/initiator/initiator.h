@@ -15,7 +15,6 @@
 
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,20 +22,20 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "base/time.h"
+#include "base/uuid.h"
 #include "proto/rdma/provider.h"
 #include "proto/wire/assignment.h"
 
 namespace kbtp::initiator {
 
-using Identity = std::array<std::byte, 16>;
-
 struct ConnectOptions {
   SocketAddress address;
   std::size_t loop_index = 0;
-  Identity identity{};                       ///< all zero: the range is private to this session (G-24)
+  Uuid identity;                             ///< all zero: the range is private to this session (G-24)
   std::optional<std::uint64_t> base_handle;  ///< wanted; none: no preference (G-54)
   std::uint32_t quota = 0;                   ///< wanted blocks; 0 with handles 0: a session that only loads
   std::uint64_t handles = 0;                 ///< wanted size of the own range
@@ -47,7 +46,7 @@ struct ConnectOptions {
   Duration hello_deadline = std::chrono::seconds(10);      ///< from the open stream to HELLO_ACK
   Duration operation_deadline = std::chrono::seconds(30);  ///< from posting an operation to its completion
   Duration send_deadline = std::chrono::seconds(30);
-  wire::Assignment assignment;
+  wire::Assignment assignment = wire::kProposed;
 };
 
 /// What HELLO_ACK granted.

@@ -4,25 +4,21 @@
 
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/time.h"
+#include "base/uuid.h"
 #include "proto/wire/assignment.h"
 
 namespace kbtp::target {
 
-/// Initiator Identity of HELLO: a UUID, most significant octet first; all zero is anonymous.
-using Identity = std::array<std::byte, 16>;
-
 /// An initiator that keeps its handles, blocks and quota across sessions (G-24). Who it is comes from here
 /// and never from its own word (G-51): a HELLO with `identity` counts only when it comes from `address`.
 struct NamedInitiator {
-  Identity identity{};
+  Uuid identity;
   std::string address;                       ///< of the peer, without port: "192.0.2.7", "::1"
   std::string domain;                        ///< name of its trust domain; "" is the default domain
   std::uint32_t quota = 0;                   ///< blocks it may hold; 0: it only loads
@@ -54,9 +50,10 @@ struct TargetConfig {
   std::uint64_t handles = 1024;      ///< of the block table
   std::uint64_t table_base_handle = 0;
   /// R: blocks that no quota may claim, so that freed blocks whose LOAD is still being sent never starve
-  /// another initiator (E-5). The quotas sum to at most F - R. A session may pin R / max_sessions blocks (at
-  /// least one when R is not 0, at most R over all sessions); a LOAD past that is sent from a private copy.
-  std::uint64_t reserve = 0;
+  /// another initiator (E-5). The quotas sum to at most F - R. All sessions together pin at most R blocks,
+  /// each its even share (at least one); a LOAD past that is sent from a private copy, slower but never
+  /// wrong. None: a sixteenth of the blocks, 64 at most.
+  std::optional<std::uint64_t> reserve;
   std::uint32_t max_inline = 4096;  ///< Max Inline Length of HELLO_ACK (G-08); 0: no INLINE
   std::uint32_t max_requests = 64;  ///< C of HELLO_ACK at most (G-06)
   std::uint32_t max_sessions = 64;  ///< more are refused with NO_RESOURCES (P-09)
@@ -68,7 +65,8 @@ struct TargetConfig {
   std::vector<std::string> domains;
   std::vector<NamedInitiator> initiators;
   AnonymousPolicy anonymous;
-  wire::Assignment assignment;  ///< opcodes, statuses and lengths that the draft's excerpt leaves open
+  wire::Assignment assignment =
+      wire::kProposed;  ///< opcodes, statuses and lengths that the draft's excerpt leaves open
 };
 
 }  // namespace kbtp::target
