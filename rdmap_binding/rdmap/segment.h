@@ -47,6 +47,26 @@ struct SegmentHead {
 /// one.
 [[nodiscard]] Expected<SegmentHead, WireError> decode_head(Octets head, std::size_t ulpdu_length);
 
+/// The DDP header of a tagged message's segment.
+[[nodiscard]] constexpr ddp::TaggedHeader make_tagged(Opcode opcode, std::uint32_t stag,
+                                                      std::uint64_t tagged_offset, bool last) {
+  return {last, 0, ddp::kVersion, control_octet(opcode), stag, tagged_offset};
+}
+/// The DDP header of an untagged message's segment, on the queue that the opcode belongs to.
+/// `invalidate_stag` is 0 unless the opcode invalidates (RFC 5040 4.1).
+[[nodiscard]] constexpr ddp::UntaggedHeader make_untagged(Opcode opcode, std::uint32_t msn,
+                                                          std::uint32_t message_offset = 0, bool last = true,
+                                                          std::uint32_t invalidate_stag = 0) {
+  return {last,
+          0,
+          ddp::kVersion,
+          control_octet(opcode),
+          invalidate_stag,
+          facts(opcode).queue_number,
+          msn,
+          message_offset};
+}
+
 /// ULP payload of a Write, a Read Response or a Send, one segment of it.
 struct Payload {
   Octets octets;

@@ -1,0 +1,141 @@
+#include "rdmap_binding/rdmap/segment.h"
+
+#include <algorithm>
+
+namespace kbtp::rdmap {
+namespace {
+
+// Offsets in the ULPDU of what is judged here (RFC 5041 4.1, 4.3).
+constexpr std::size_t kRsvdulpOctet = 1;
+constexpr std::size_t kQueueNumberOctet = 6;
+constexpr std::size_t kMessageOffsetOctet = 14;
+
+/// What holds for the messages that are an RDMAP header and nothing else.
+std::optional<WireError> check_header_message(const SegmentHead& head) {
+  const ddp::UntaggedHeader& ddp = head.untagged();
+  if (ddp.message_offset != 0) {
+    return WireError{terminate::kDdpUntaggedInvalidMo, kMessageOffsetOctet,
+                     "MO is not 0 in a message of one segment (RFC 5041 4.3)"};
+  }
+  if (!ddp.last) {
+    return WireError{terminate::kRdmapOperationUnspecified, 0,
+                     "L is 0 in a message of one segment (RFC 5041 4.1)"};
+  }
+  // The shortest Terminate is known; how long this one has to be is for decode_terminate().
+  const std::size_t due = head.facts().header_size;
+  const bool fits = head.opcode == Opcode::terminate ? head.payload_size >= due : head.payload_size == due;
+  if (!fits) {
+    return WireError{terminate::kRdmapOperationUnspecified,
+                     ddp::kUntaggedHeaderSize + std::min(head.payload_size, due),
+                     "length is not that of its RDMAP header (RFC 5040 4.2, RFC 7306 4.2)"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Expected<SegmentHead, WireError> decode_head(Octets head, std::size_t ulpdu_length) {
+  const auto header = ddp::read_header(head.first(std::min(head.size(), ulpdu_length)));
+  if (!header) return unexpected(header.error());
+  if (const auto error = ddp::check_version(*header)) return unexpected(*error);
+
+  const auto* untagged = std::get_if<ddp::UntaggedHeader>(&*header);
+  if (untagged != nullptr && untagged->queue_number >= kQueueCount) {
+    return unexpected(WireError{terminate::kDdpUntaggedInvalidQn, kQueueNumberOctet,
+                                "QN is above 3 (RFC 5040 3.1, RFC 7306 5.2)"});
+  }
+  const Control control = decode_control(ddp::rsvdulp(*header));
+  if (control.version != kVersion) {
+    return unexpected(
+        WireError{terminate::kRdmapInvalidVersion, kRsvdulpOctet, "RV is not 01b (RFC 5040 4.1)"});
+  }
+  const OpcodeFacts* opcode = find_opcode(control.opcode);
+  if (opcode == nullptr) {
+    return unexpected(WireError{terminate::kRdmapUnexpectedOpcode, kRsvdulpOctet,
+                                "opcode is not assigned (RFC 5040 4.1, RFC 7306 4.1)"});
+  }
+  if (opcode->tagged != (untagged == nullptr)) {
+    return unexpected(WireError{terminate::kRdmapUnexpectedOpcode, 0,
+                                "T is not that of the opcode (RFC 5040 4.1, RFC 7306 4.1)"});
+  }
+  if (untagged != nullptr && untagged->queue_number != opcode->queue_number) {
+    return unexpected(WireError{terminate::kRdmapUnexpectedOpcode, kQueueNumberOctet,
+                                "QN is not that of the opcode (RFC 5040 4.1, RFC 7306 4.1)"});
+  }
+  SegmentHead result{*header, opcode->opcode, ulpdu_length - ddp::header_size(*header)};
+  if (!opcode->has_payload) {
+    if (const auto error = check_header_message(result)) return unexpected(*error);
+  }
+  return result;
+}
+
+Expected<SegmentView, WireError> decode_segment(Octets ulpdu) {
+  const auto head = decode_head(ulpdu, ulpdu.size());
+  if (!head) return unexpected(head.error());
+  const std::size_t at = ulpdu.size() - head->payload_size;
+  const Octets octets = ulpdu.subspan(at);
+  SegmentView view{*head, Payload{octets}};
+  // decode_head() has made sure of the lengths.
+  switch (head->opcode) {
+    case Opcode::rdma_write:
+    case Opcode::read_response:
+    case Opcode::send:
+    case Opcode::send_invalidate:
+    case Opcode::send_se:
+    case Opcode::send_se_invalidate:
+      break;
+    case Opcode::read_request:
+      view.body = decode_read_request(octets.first<kReadRequestSize>());
+      break;
+    case Opcode::immediate:
+    case Opcode::immediate_se:
+      view.body = decode_immediate(octets.first<kImmediateSize>());
+      break;
+    case Opcode::atomic_request: {
+      const AtomicRequest request = decode_atomic_request(octets.first<kAtomicRequestSize>());
+      constexpr std::size_t kOperationOctet = 3;
+      if (!is_known(request.operation)) {
+        return unexpected(WireError{terminate::kRdmapUnexpectedOpcode, at + kOperationOctet,
+                                    "AOpCode is not assigned (RFC 7306 5.2.1)"});
+      }
+      view.body = request;
+      break;
+    }
+    case Opcode::atomic_response:
+      view.body = decode_atomic_response(octets.first<kAtomicResponseSize>());
+      break;
+    case Opcode::terminate: {
+      auto message = decode_terminate(octets);
+      if (!message) {
+        message.error().octet += at;
+        return unexpected(message.error());
+      }
+      view.body = *message;
+      break;
+    }
+  }
+  return view;
+}
+
+std::vector<std::byte> encode_segment(const SegmentView& segment) {
+  std::vector<std::byte> ulpdu(ddp::header_size(segment.head.ddp));
+  ddp::encode(segment.head.ddp, ulpdu);
+  const auto append = [&ulpdu](Octets octets) { ulpdu.insert(ulpdu.end(), octets.begin(), octets.end()); };
+  if (const auto* payload = std::get_if<Payload>(&segment.body)) {
+    append(payload->octets);
+  } else if (const auto* request = std::get_if<ReadRequest>(&segment.body)) {
+    append(encode(*request));
+  } else if (const auto* immediate = std::get_if<Immediate>(&segment.body)) {
+    append(encode(*immediate));
+  } else if (const auto* atomic = std::get_if<AtomicRequest>(&segment.body)) {
+    append(encode(*atomic));
+  } else if (const auto* response = std::get_if<AtomicResponse>(&segment.body)) {
+    append(encode(*response));
+  } else if (const auto* message = std::get_if<Terminate>(&segment.body)) {
+    append(encode_terminate(*message).octets());
+    append(message->rest);
+  }
+  return ulpdu;
+}
+
+}  // namespace kbtp::rdmap
