@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,9 +64,6 @@ class CaseCapture {
 
   /// Frames so far.
   [[nodiscard]] std::uint64_t frame_count() const;
-  /// Waits until `enough` says yes, asked after each frame that comes to the case (with the frame) and not
-  /// for those before the call; false when the deadline passed first.
-  [[nodiscard]] bool wait_for(const std::function<bool(const Frame&)>& enough, TimePoint deadline);
   /// Sends a fence, waits for it (the deadline bounds the wait) and gives the frames out; the case is over.
   [[nodiscard]] CaseTrace finish(TimePoint deadline);
 

@@ -1,0 +1,340 @@
+#include "pcap/live_capture.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <netinet/in.h>
+#include <pcap.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include "base/random.h"
+
+namespace kbtp::trace {
+namespace {
+
+constexpr int kSnapLength = 262144;
+constexpr std::uint16_t kDiscardPort = 9;  // RFC 863: nobody minds a datagram there
+
+/// What a fence datagram carries: 16 octets of the run's own, then which fence it is.
+constexpr std::size_t kFenceKey = 16;
+constexpr std::size_t kFenceLength = kFenceKey + 8;
+
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+struct PcapCloser {
+  void operator()(pcap_t* handle) const { pcap_close(handle); }
+};
+using Handle = std::unique_ptr<pcap_t, PcapCloser>;
+
+CaptureError error(CaptureError::Kind kind, std::string text) { return {kind, std::move(text)}; }
+
+CaptureError activation_error(int status, pcap_t* handle, const std::string& interface) {
+  const std::string why = pcap_geterr(handle);
+  switch (status) {
+    case PCAP_ERROR_PERM_DENIED:
+    case PCAP_ERROR_PROMISC_PERM_DENIED:
+      return error(CaptureError::Kind::not_permitted,
+                   "capturing on " + interface +
+                       " is not permitted here: run as root or with CAP_NET_RAW, or choose --capture none");
+    case PCAP_ERROR_NO_SUCH_DEVICE:
+      return error(CaptureError::Kind::no_such_interface,
+                   "there is no interface " + interface + " to capture on (ip link lists them)");
+    case PCAP_ERROR_IFACE_NOT_UP:
+      return error(CaptureError::Kind::interface_down, "the interface " + interface + " is down");
+  }
+  return error(CaptureError::Kind::other, "cannot capture on " + interface + ": " +
+                                              (why.empty() ? pcap_statustostr(status) : why.c_str()));
+}
+
+std::string filter_text(const std::vector<std::uint16_t>& ports, std::uint16_t fence_port) {
+  std::string text = "(udp port " + std::to_string(fence_port) + ") or (tcp";
+  for (std::size_t i = 0; i < ports.size(); ++i)
+    text += (i == 0 ? " and (port " : " or port ") + std::to_string(ports[i]);
+  return text + (ports.empty() ? ")" : "))");
+}
+
+}  // namespace
+
+/// What the capture thread and the owner of a case both touch.
+struct CaseCapture::Share {
+  std::shared_ptr<LiveCapture::State> capture;
+  std::uint64_t fence = 0;  ///< number of the fence that ends this case
+  std::size_t max_octets = 0;
+
+  std::mutex mutex;  ///< guards all below
+  std::condition_variable changed;
+  std::vector<TransportAddress> locals;
+  std::vector<Flow> flows;
+  CaseTrace trace;
+  std::size_t octets = 0;
+  std::uint64_t dropped_before = 0;
+
+  [[nodiscard]] bool wants(const TcpSegment& segment) const {
+    const auto is_local = [](const TransportAddress& local, const TransportAddress& end) {
+      if (local.port != end.port) return false;
+      return local == end || std::all_of(local.host.begin(), local.host.end(), [](auto o) { return o == 0; });
+    };
+    const Flow flow(segment.source, segment.destination);
+    return std::any_of(locals.begin(), locals.end(),
+                       [&](const auto& local) {
+                         return is_local(local, segment.source) || is_local(local, segment.destination);
+                       }) ||
+           std::find(flows.begin(), flows.end(), flow) != flows.end();
+  }
+
+  void take(const TcpSegment& segment, Frame& frame) {
+    const std::lock_guard lock(mutex);
+    if (trace.complete || !wants(segment)) return;
+    if (octets + frame.octets.size() > max_octets) {
+      ++trace.not_kept;
+      return;
+    }
+    octets += frame.octets.size();
+    frame.number = trace.frames.size() + 1;
+    trace.frames.push_back(frame);
+  }
+
+  void fence_read(std::uint64_t dropped) {
+    const std::lock_guard lock(mutex);
+    trace.complete = true;
+    trace.dropped = dropped - dropped_before;
+    changed.notify_all();
+  }
+};
+
+struct LiveCapture::State {
+  Options options;
+  Handle handle;
+  LinkType link = LinkType::ethernet;
+  FileDescriptor fence_socket;
+  SocketAddress fence_to;
+  std::array<std::byte, kFenceKey> fence_key{};
+  FileDescriptor stop;
+  std::atomic<std::uint64_t> dropped{0};
+  std::atomic<std::uint64_t> next_fence{1};
+  std::mutex mutex;  ///< guards cases
+  std::vector<std::shared_ptr<CaseCapture::Share>> cases;
+  std::thread thread;
+
+  [[nodiscard]] std::string open_fence_socket() {
+    fence_to = options.fence_to;
+    if (fence_to.length() == 0) {
+      sockaddr_in loopback{};
+      loopback.sin_family = AF_INET;
+      loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      fence_to = SocketAddress(reinterpret_cast<const sockaddr*>(&loopback), sizeof loopback);
+    }
+    const bool to_self = options.fence_to.length() == 0;
+    fence_socket = FileDescriptor(::socket(fence_to.family(), SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (fence_socket.get() < 0) return std::strerror(errno);
+    SocketAddress local = fence_to;
+    if (!to_self) {  // any address; the port is what the filter looks for
+      sockaddr_storage any{};
+      any.ss_family = static_cast<sa_family_t>(fence_to.family());
+      local = SocketAddress(reinterpret_cast<const sockaddr*>(&any), fence_to.length());
+      if (fence_to.port() == 0) fence_to.set_port(kDiscardPort);
+    }
+    if (::bind(fence_socket.get(), local.get(), local.length()) != 0) return std::strerror(errno);
+    socklen_t length = SocketAddress::capacity();
+    if (::getsockname(fence_socket.get(), local.get(), &length) != 0) return std::strerror(errno);
+    local.set_length(length);
+    fence_port = local.port();
+    if (to_self) fence_to = local;
+    return {};
+  }
+  std::uint16_t fence_port = 0;
+
+  [[nodiscard]] bool send_fence(std::uint64_t number) {
+    std::byte datagram[kFenceLength];
+    std::copy(fence_key.begin(), fence_key.end(), datagram);
+    store_be(datagram + kFenceKey, number);
+    std::byte drain[kFenceLength];
+    while (::recv(fence_socket.get(), drain, sizeof drain, 0) >= 0) {
+    }
+    return ::sendto(fence_socket.get(), datagram, sizeof datagram, 0, fence_to.get(), fence_to.length()) ==
+           static_cast<ssize_t>(sizeof datagram);
+  }
+
+  void count_drops() {
+    pcap_stat stat{};
+    if (pcap_stats(handle.get(), &stat) == 0) dropped.store(stat.ps_drop, std::memory_order_relaxed);
+  }
+
+  void take(const pcap_pkthdr& header, const std::byte* octets) {
+    const auto packet = decode_frame(link, Octets(octets, header.caplen), header.len);
+    if (!packet) return;
+    if (const auto* udp = std::get_if<UdpDatagram>(&*packet)) {
+      if (udp->payload.size() == kFenceLength &&
+          std::equal(fence_key.begin(), fence_key.end(), udp->payload.begin())) {
+        count_drops();
+        const auto number = load_be<std::uint64_t>(udp->payload.data() + kFenceKey);
+        const std::lock_guard lock(mutex);
+        for (const auto& share : cases) {
+          if (share->fence == number) share->fence_read(dropped.load(std::memory_order_relaxed));
+        }
+      }
+      return;
+    }
+    Frame frame;
+    frame.time_ns = std::int64_t{header.ts.tv_sec} * 1'000'000'000 +
+                    std::int64_t{header.ts.tv_usec} * (nanoseconds ? 1 : 1000);
+    frame.link = link;
+    frame.wire_length = header.len;
+    frame.octets.assign(octets, octets + header.caplen);
+    const std::lock_guard lock(mutex);
+    for (const auto& share : cases) share->take(std::get<TcpSegment>(*packet), frame);
+  }
+  bool nanoseconds = true;
+
+  void run() {
+    pollfd fds[2] = {{pcap_get_selectable_fd(handle.get()), POLLIN, 0}, {stop.get(), POLLIN, 0}};
+    while ((fds[1].revents & POLLIN) == 0) {
+      if (::poll(fds, 2, -1) < 0 && errno != EINTR) return;
+      if (fds[0].revents == 0) continue;
+      const auto deliver = [](u_char* self, const pcap_pkthdr* header, const u_char* octets) {
+        reinterpret_cast<State*>(self)->take(*header, reinterpret_cast<const std::byte*>(octets));
+      };
+      const int status = pcap_dispatch(handle.get(), -1, deliver, reinterpret_cast<u_char*>(this));
+      count_drops();
+      if (status == PCAP_ERROR) return;  // the interface is gone: fences are not read, and cases say so
+    }
+  }
+};
+
+Expected<std::unique_ptr<LiveCapture>, CaptureError> LiveCapture::open(Options options) {
+  auto state = std::make_shared<State>();
+  state->options = std::move(options);
+  const Options& wanted = state->options;
+  const auto other = [](std::string text) {
+    return unexpected(error(CaptureError::Kind::other, std::move(text)));
+  };
+
+  char text[PCAP_ERRBUF_SIZE] = "";
+  state->handle.reset(pcap_create(wanted.interface.c_str(), text));
+  pcap_t* handle = state->handle.get();
+  if (handle == nullptr) return other("cannot capture on " + wanted.interface + ": " + text);
+  pcap_set_snaplen(handle, kSnapLength);
+  pcap_set_buffer_size(handle, static_cast<int>(std::min<std::size_t>(wanted.buffer_octets, 1U << 30)));
+  pcap_set_immediate_mode(handle, 1);
+  state->nanoseconds = pcap_set_tstamp_precision(handle, PCAP_TSTAMP_PRECISION_NANO) == 0;
+  if (const int status = pcap_activate(handle); status < 0)
+    return unexpected(activation_error(status, handle, wanted.interface));
+
+  switch (pcap_datalink(handle)) {
+    case DLT_EN10MB:
+      state->link = LinkType::ethernet;
+      break;
+    case DLT_LINUX_SLL:
+      state->link = LinkType::linux_sll;
+      break;
+    case DLT_RAW:
+      state->link = LinkType::raw_ip;
+      break;
+    default:
+      return unexpected(error(CaptureError::Kind::unsupported_link,
+                              "frames on " + wanted.interface + " have link type " +
+                                  std::to_string(pcap_datalink(handle)) + ", which is not understood"));
+  }
+
+  random_octets(state->fence_key);
+  if (const std::string why = state->open_fence_socket(); !why.empty())
+    return other("cannot open a socket for the fences that end a case's capture: " + why);
+  bpf_program filter{};
+  const std::string expression = filter_text(wanted.ports, state->fence_port);
+  if (pcap_compile(handle, &filter, expression.c_str(), 1, PCAP_NETMASK_UNKNOWN) != 0)
+    return other("libpcap refuses the filter " + expression + ": " + pcap_geterr(handle));
+  const int filtered = pcap_setfilter(handle, &filter);
+  pcap_freecode(&filter);
+  if (filtered != 0) return other(std::string("the kernel refuses the filter: ") + pcap_geterr(handle));
+  if (pcap_setnonblock(handle, 1, text) != 0) return other(std::string("cannot poll the capture: ") + text);
+
+  state->stop = FileDescriptor(::eventfd(0, EFD_CLOEXEC));
+  if (state->stop.get() < 0) return other(std::string("cannot make an eventfd: ") + std::strerror(errno));
+  state->thread = std::thread([raw = state.get()] { raw->run(); });
+  return std::unique_ptr<LiveCapture>(new LiveCapture(std::move(state)));
+}
+
+LiveCapture::LiveCapture(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+LiveCapture::~LiveCapture() {
+  const std::uint64_t one = 1;
+  // A write of 1 to an eventfd that nobody reads cannot fail: the counter is far from its limit.
+  [[maybe_unused]] const ssize_t written = ::write(state_->stop.get(), &one, sizeof one);
+  state_->thread.join();
+  const std::lock_guard lock(state_->mutex);
+  state_->cases.clear();
+}
+
+std::unique_ptr<CaseCapture> LiveCapture::begin_case() {
+  auto share = std::make_shared<CaseCapture::Share>();
+  share->capture = state_;
+  share->fence = state_->next_fence.fetch_add(1, std::memory_order_relaxed);
+  share->max_octets = state_->options.max_case_octets;
+  share->dropped_before = state_->dropped.load(std::memory_order_relaxed);
+  const std::lock_guard lock(state_->mutex);
+  state_->cases.push_back(share);
+  return std::unique_ptr<CaseCapture>(new CaseCapture(std::move(share)));
+}
+
+std::uint64_t LiveCapture::dropped() const { return state_->dropped.load(std::memory_order_relaxed); }
+LinkType LiveCapture::link() const { return state_->link; }
+
+CaseCapture::CaseCapture(std::shared_ptr<Share> share) : share_(std::move(share)) {}
+
+CaseCapture::~CaseCapture() {
+  const std::lock_guard lock(share_->capture->mutex);
+  std::erase(share_->capture->cases, share_);
+}
+
+void CaseCapture::add_local(const SocketAddress& local) {
+  const std::lock_guard lock(share_->mutex);
+  share_->locals.push_back(TransportAddress::from(local));
+}
+
+void CaseCapture::add_flow(const SocketAddress& one, const SocketAddress& other) {
+  const std::lock_guard lock(share_->mutex);
+  share_->flows.emplace_back(TransportAddress::from(one), TransportAddress::from(other));
+}
+
+std::uint64_t CaseCapture::frame_count() const {
+  const std::lock_guard lock(share_->mutex);
+  return share_->trace.frames.size();
+}
+
+CaseTrace CaseCapture::finish(TimePoint deadline) {
+  const bool sent = share_->capture->send_fence(share_->fence);
+  std::unique_lock lock(share_->mutex);
+  if (sent) share_->changed.wait_until(lock, deadline, [&] { return share_->trace.complete; });
+  if (!share_->trace.complete) {
+    share_->trace.dropped = share_->capture->dropped.load(std::memory_order_relaxed) - share_->dropped_before;
+  }
+  CaseTrace result = std::move(share_->trace);
+  share_->trace = {};
+  share_->trace.complete = true;  // takes no more frames
+  return result;
+}
+
+}  // namespace kbtp::trace
