@@ -70,8 +70,6 @@ class IwarpStream {
     std::vector<std::byte> octets;
   };
 
-  [[nodiscard]] std::size_t wanted() const;
-  void append(Octets octets, std::size_t length, bool missing);
   void unit_grew(FrameRef frame);
   void startup_grew(FrameRef frame);
   void fpdu_complete(FrameRef frame, Extent extent);
@@ -88,11 +86,11 @@ class IwarpStream {
   const DecodeOptions& options_;
   Sink sink_;
   State state_ = State::startup;
-  std::vector<std::byte> unit_;   ///< the frame that is being received; octets that are lacking are zero
-  std::size_t lacking_from_ = 0;  ///< first lacking octet of the unit; only with lacking_
-  bool lacking_ = false;
-  std::uint64_t offset_ = 0;  ///< of the unit's first octet
-  FrameRef first_;            ///< that brought it
+  std::vector<std::byte> unit_;  ///< the frame that is being received; octets that are lacking are zero
+  std::size_t wanted_ = mpa::kStartupHeaderSize;  ///< octets of the unit, as far as is known yet
+  std::optional<std::size_t> lacking_from_;       ///< the first lacking octet of the unit
+  std::uint64_t offset_ = 0;                      ///< of the unit's first octet
+  FrameRef first_;                                ///< that brought it
   std::uint64_t skipped_ = 0;
   std::optional<Partial> partial_;
 };

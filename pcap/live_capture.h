@@ -97,6 +97,7 @@ class LiveCapture {
   [[nodiscard]] LinkType link() const;
 
  private:
+  friend class CaseCapture;
   struct State;
   explicit LiveCapture(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
