@@ -12,7 +12,32 @@
 namespace kbtp {
 
 // X(enumerator, rule id) - the rule that the mutant breaks, as the conformance catalogue names it.
-#define KBTP_FAULT_LIST(X) X(load_ignores_valid, "KBTP-6.1-01")
+// clang-format off
+#define KBTP_FAULT_LIST(X) \
+  X(load_ignores_valid, "KBTP-6.1-01") \
+  X(load_ignores_seal, "KBTP-6.1-02") \
+  X(load_writes_whole_block, "KBTP-6.1-03") \
+  X(load_truncates, "KBTP-6.1-04") \
+  X(load_completion_without_entry, "KBTP-6.1-05") \
+  X(load_completes_before_write, "KBTP-6.1-06") \
+  X(store_binds_unbound_handle, "KBTP-6.2-01") \
+  X(store_ignores_seal, "KBTP-6.2-02") \
+  X(store_ignores_owner, "KBTP-6.2-03") \
+  X(store_keeps_longer_length, "KBTP-6.2-05") \
+  X(alloc_store_rebinds, "KBTP-6.3-02") \
+  X(alloc_store_keeps_generation, "KBTP-6.3-05") \
+  X(free_ignores_valid, "KBTP-6.4-01") \
+  X(free_keeps_generation, "KBTP-6.4-02") \
+  X(free_without_scrub, "KBTP-6.4-06") \
+  X(completion_truncates_request_id, "KBTP-5.1-03") \
+  X(generation_ignored, "KBTP-5.1-04") \
+  X(seal_ignored, "KBTP-5.1-09") \
+  X(invalidate_ignored, "KBTP-5.1-11") \
+  X(generation_may_be_zero, "KBTP-3.2-05") \
+  X(no_space_ignored, "KBTP-3.4-14") \
+  X(free_keeps_usage, "KBTP-3.4-05") \
+  X(record_completion_offered, "KBTP-6.5-06")
+// clang-format on
 
 enum class Fault {
 #define KBTP_FAULT_ENUMERATOR(name, rule) name,

@@ -59,7 +59,7 @@ struct SessionInfo {
   std::uint64_t blocks = 0;        ///< F of the pool
   std::uint32_t max_requests = 0;  ///< credits
   std::uint32_t max_inline = 0;    ///< octets; 0: no INLINE
-  std::uint16_t features = 0;      ///< granted feature bits
+  wire::Features features;         ///< granted
 };
 
 /// How far connecting came (COMMAND.md names the phases; name lookup is the caller's).

@@ -30,7 +30,7 @@ struct NamedInitiator {
 struct AnonymousPolicy {
   bool accept_anonymous = true;
   bool accept_unknown_identity = true;  ///< as if anonymous; otherwise refused with ACCESS_DENIED (G-51)
-  std::string domain;                   ///< trust domain of such sessions
+  std::string domain;                   ///< trust domain of such sessions; "" is the default domain
   std::uint32_t max_quota = 0;          ///< granted to one session at most; 0: all that is left
   std::uint64_t max_handles = 0;        ///< likewise
 };
@@ -42,6 +42,7 @@ struct Deadlines {
   Duration send = std::chrono::seconds(30);       ///< a peer that takes no octet for so long is dropped (E-5)
   Duration setup = std::chrono::seconds(10);      ///< TCP and MPA start-up
   Duration linger = std::chrono::seconds(1);      ///< from our FIN to giving up on the peer's (G-53)
+  Duration drain = std::chrono::seconds(5);       ///< for requests already accepted, once a session is ending
 };
 
 struct TargetConfig {
@@ -60,9 +61,8 @@ struct TargetConfig {
   std::uint32_t ird = 16;           ///< wanted Read depths of a stream
   std::uint32_t ord = 16;
   Deadlines deadlines;
-  /// Trust domains besides the default one, "". With more than one domain a block is cleared before it
-  /// returns to the ring (6.4, G-43); ranges of other domains are invisible (G-25).
-  std::vector<std::string> domains;
+  /// The trust domains are those named here and in `anonymous`. With more than one, a block is cleared before
+  /// it returns to the ring (6.4, G-43); ranges of other domains are invisible (G-25).
   std::vector<NamedInitiator> initiators;
   AnonymousPolicy anonymous;
   wire::Assignment assignment =
