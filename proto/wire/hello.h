@@ -19,14 +19,14 @@ inline constexpr std::uint64_t kNoBaseHandle = ~std::uint64_t{0};
 struct Hello {
   std::uint64_t request_id = 0;
   std::uint64_t base_handle = kNoBaseHandle;  ///< wanted; the header's Handle
-  Features wanted;                            ///< the header's Flags
+  Features wanted{};                          ///< the header's Flags
   std::uint8_t min_version = kVersion;
   std::uint8_t max_version = kVersion;
   std::uint32_t max_requests = 0;   ///< wanted; 0: the target chooses (P-18)
   std::uint32_t receive_size = 64;  ///< largest Send the initiator takes after HELLO_ACK, octets (P-18)
   std::uint32_t quota = 0;          ///< wanted, blocks
   std::uint64_t handle_count = 0;   ///< wanted
-  Uuid identity;                    ///< zero: anonymous
+  Uuid identity{};                  ///< zero: anonymous
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
@@ -35,7 +35,7 @@ struct Hello {
 struct HelloAck {
   std::uint64_t request_id = 0;
   std::uint64_t base_handle = 0;  ///< of the initiator's own range; the header's Handle
-  Features granted;               ///< the header's Flags
+  Features granted{};             ///< the header's Flags
   Status status = Status::success;
   std::uint16_t status_code = 0;  ///< as received; sent only when `status` is unassigned
   std::uint8_t version = 0;       ///< chosen

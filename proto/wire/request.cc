@@ -1,8 +1,6 @@
 #include "proto/wire/request.h"
 
 #include <algorithm>
-#include <limits>
-#include <type_traits>
 
 #include "proto/wire/fields.h"
 
@@ -119,6 +117,12 @@ std::optional<WireError> check_length(Octets octets, const Header& header, Opcod
 }
 
 }  // namespace
+
+bool operator==(const StoreBody& a, const StoreBody& b) {
+  return a.source == b.source && a.record == b.record && a.seal == b.seal && a.invalidate == b.invalidate &&
+         a.inline_data.has_value() == b.inline_data.has_value() &&
+         (!a.inline_data || std::ranges::equal(*a.inline_data, *b.inline_data));
+}
 
 const RequestHead& head(const Request& request) {
   return std::visit([](const auto& r) -> const RequestHead& { return r.head; }, request);

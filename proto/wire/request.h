@@ -31,48 +31,55 @@ struct RequestHead {
 
 /// Block Load (6.1), 40 octets, 56 with RECORD.
 struct Load {
-  RequestHead head;
-  DataDescriptor destination;
-  std::optional<CompletionDescriptor> record;
+  RequestHead head{};
+  DataDescriptor destination{};
+  std::optional<CompletionDescriptor> record{};
   bool invalidate = false;
   bool allow_unsealed = false;
+  friend bool operator==(const Load&, const Load&) = default;
 };
 
 /// What STORE and ALLOC_STORE share: 40 octets, 56 with RECORD, and the inline data.
 struct StoreBody {
   /// Without INLINE the buffer to be read. With it STag and Tagged Offset should be 0 (5.2; others are
   /// accepted, P-12) and Length is the size of the inline data: the encoder takes it from there.
-  DataDescriptor source;
-  std::optional<CompletionDescriptor> record;
-  std::optional<Octets> inline_data;  ///< set, perhaps empty, when INLINE
+  DataDescriptor source{};
+  std::optional<CompletionDescriptor> record{};
+  std::optional<Octets> inline_data{};  ///< set, perhaps empty, when INLINE
   bool seal = false;
   bool invalidate = false;
+  /// Inline data compares by its octets.
+  friend bool operator==(const StoreBody& a, const StoreBody& b);
 };
 /// Block Mapped Store (6.2).
 struct Store {
-  RequestHead head;
-  StoreBody body;
+  RequestHead head{};
+  StoreBody body{};
+  friend bool operator==(const Store&, const Store&) = default;
 };
 /// Block Unmapped Store (6.3).
 struct AllocStore {
-  RequestHead head;
-  StoreBody body;
+  RequestHead head{};
+  StoreBody body{};
+  friend bool operator==(const AllocStore&, const AllocStore&) = default;
 };
 
 /// Block Free (6.4), 24 octets, 40 with RECORD.
 struct Free {
-  RequestHead head;
-  std::optional<CompletionDescriptor> record;
+  RequestHead head{};
+  std::optional<CompletionDescriptor> record{};
+  friend bool operator==(const Free&, const Free&) = default;
 };
 
 /// Binding of a directly allocated block (6.6), 40 octets, 56 with RECORD.
 struct Bind {
-  RequestHead head;
+  RequestHead head{};
   std::uint32_t ticket = 0;
   std::uint32_t data_length = 0;   ///< octets
   std::uint64_t block_offset = 0;  ///< Tagged Offset (G-02)
-  std::optional<CompletionDescriptor> record;
+  std::optional<CompletionDescriptor> record{};
   bool seal = false;
+  friend bool operator==(const Bind&, const Bind&) = default;
 };
 
 using Request = std::variant<Load, Store, AllocStore, Free, Bind>;
