@@ -1,0 +1,29 @@
+// Reaching a target from the command line: name lookup, then each address in turn until TCP succeeds.
+
+#pragma once
+
+#include <memory>
+
+#include "base/address.h"
+#include "base/result.h"
+#include "proto/initiator/initiator.h"
+#include "proto/initiator/sync_initiator.h"
+
+namespace kbtp::tools {
+
+/// The error says which phase failed: "cannot reach HOST:PORT: name lookup: ...", "... TCP: ...", "... MPA:
+/// ...",
+/// "... HELLO: ...". `options.address` is filled in here. Not on a loop.
+[[nodiscard]] Result<std::unique_ptr<initiator::SyncInitiator>> reach(rdma::Provider& provider,
+                                                                      const Endpoint& endpoint,
+                                                                      initiator::ConnectOptions options);
+
+/// The same for a session that is used asynchronously, on provider.loop(options.loop_index).
+[[nodiscard]] Result<std::shared_ptr<initiator::Session>> reach_async(rdma::Provider& provider,
+                                                                      const Endpoint& endpoint,
+                                                                      initiator::ConnectOptions options);
+
+/// Closes sessions gracefully and returns once they have ended. Not on a loop.
+void close_and_wait(const std::vector<std::shared_ptr<initiator::Session>>& sessions);
+
+}  // namespace kbtp::tools

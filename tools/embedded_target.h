@@ -1,0 +1,48 @@
+// A `kbtp target` of our own, in a child process: what replay and bench use when no --target is named.
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "base/address.h"
+#include "base/result.h"
+
+namespace kbtp::tools {
+
+/// Dies with this process, whatever way that goes. Start it from the main thread: the kernel ties the child
+/// to the thread that made it.
+class EmbeddedTarget {
+ public:
+  /// Runs `kbtp target --listen 127.0.0.1:0 ARGUMENTS` and waits until it listens.
+  [[nodiscard]] static Result<std::unique_ptr<EmbeddedTarget>> start(std::vector<std::string> arguments);
+  /// Kills the child when it still runs.
+  ~EmbeddedTarget();
+  EmbeddedTarget(const EmbeddedTarget&) = delete;
+  EmbeddedTarget& operator=(const EmbeddedTarget&) = delete;
+
+  [[nodiscard]] const Endpoint& endpoint() const { return endpoint_; }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  /// Processor time that the child has used so far, in seconds.
+  [[nodiscard]] double cpu_seconds() const;
+
+  struct Drained {
+    std::uint64_t blocks = 0;
+    std::uint64_t free_blocks = 0;
+  };
+  /// SIGTERM, then the child's last line and its end with 0.
+  [[nodiscard]] Result<Drained> drain();
+
+ private:
+  EmbeddedTarget(pid_t pid, int output) : pid_(pid), output_(output) {}
+  Result<std::string> read_line(int deadline_ms);
+
+  pid_t pid_;
+  int output_;
+  std::string pending_;
+  Endpoint endpoint_;
+};
+
+}  // namespace kbtp::tools

@@ -1,0 +1,60 @@
+#include "tools/link.h"
+
+namespace kbtp::tools {
+
+void add_link_options(CLI::App& app, LinkOptions& options) {
+  add_endpoint(app, "--target", options.target,
+               "a target that is running already; without it one is started as a child process");
+  add_switch(app, "--crc", options.crc,
+             "MPA CRCs (on); with --target, off counts only when that side says off too");
+  add_parsed(
+      app, "--wait",
+      [&options](const std::string& text) -> Result<> {
+        if (text != "spin" && text != "block") return failure("'" + text + "' is neither spin nor block");
+        options.spin = text == "spin";
+        return {};
+      },
+      "poll, or sleep until something happens (block); also the embedded target's")
+      ->type_name("spin|block");
+  app.add_option("--congestion-control", options.congestion_control,
+                 "TCP congestion control of the connections (the system's)")
+      ->type_name("NAME");
+}
+
+Result<Link> Link::open(const LinkOptions& options, const Demand& demand) {
+  Link link;
+  if (options.target) {
+    link.endpoint = *options.target;
+  } else {
+    // The reserve lets every outstanding LOAD be sent from where the block lies (KBTP 6.1, E-5); one session
+    // more than we open is for whoever looks in.
+    const std::uint64_t sessions = demand.sessions + 1;
+    const std::uint64_t reserve = sessions * demand.outstanding;
+    std::vector<std::string> arguments = {"--blocks",       std::to_string(demand.blocks + reserve),
+                                          "--reserve",      std::to_string(reserve),
+                                          "--handles",      std::to_string(demand.blocks),
+                                          "--block-size",   std::to_string(demand.block_size),
+                                          "--max-sessions", std::to_string(sessions),
+                                          "--max-requests", std::to_string(demand.outstanding),
+                                          "--crc",          options.crc ? "on" : "off"};
+    if (options.spin) arguments.emplace_back("--spin");
+    if (!options.congestion_control.empty()) {
+      arguments.emplace_back("--congestion-control");
+      arguments.push_back(options.congestion_control);
+    }
+    auto child = EmbeddedTarget::start(std::move(arguments));
+    if (!child) return unexpected(child.error());
+    link.child = std::move(*child);
+    link.endpoint = link.child->endpoint();
+  }
+  rnic::RnicOptions rnic;
+  rnic.crc = options.crc;
+  rnic.spin = options.spin;
+  rnic.congestion_control = options.congestion_control;
+  auto created = rnic::Rnic::create(rnic);
+  if (!created) return unexpected(created.error());
+  link.rnic = std::move(*created);
+  return link;
+}
+
+}  // namespace kbtp::tools

@@ -1,0 +1,44 @@
+// Options that replay and bench share: which target, and what the connections are like.
+
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rdmap_binding/rnic/rnic.h"
+#include "tools/cli.h"
+#include "tools/embedded_target.h"
+
+namespace kbtp::tools {
+
+struct LinkOptions {
+  std::optional<Endpoint> target;
+  bool crc = true;
+  bool spin = false;
+  std::string congestion_control;
+};
+
+void add_link_options(CLI::App& app, LinkOptions& options);
+
+/// What an embedded target must be able to hold.
+struct Demand {
+  std::uint64_t blocks = 0;
+  std::uint64_t block_size = 0;
+  std::uint64_t sessions = 1;
+  std::uint64_t outstanding = 1;  ///< requests of each session
+};
+
+/// This side's RNIC, and the embedded target unless the options name another.
+struct Link {
+  std::unique_ptr<EmbeddedTarget> child;
+  std::unique_ptr<rnic::Rnic> rnic;
+  Endpoint endpoint;
+
+  /// Call it on the main thread, before there are others.
+  [[nodiscard]] static Result<Link> open(const LinkOptions& options, const Demand& demand);
+  [[nodiscard]] double child_cpu_seconds() const { return child ? child->cpu_seconds() : 0; }
+};
+
+}  // namespace kbtp::tools

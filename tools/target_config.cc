@@ -1,0 +1,264 @@
+#include "tools/target_config.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+#include <set>
+#include <toml++/toml.h>
+
+#include "tools/cli.h"
+
+namespace kbtp::tools {
+
+namespace {
+
+constexpr std::uint64_t kMax32 = std::numeric_limits<std::uint32_t>::max();
+// TOML's integers have 63 bits.
+constexpr std::uint64_t kMax63 = std::numeric_limits<std::int64_t>::max();
+
+// One TOML table whose keys are asked for by name. The first mistake is kept; what nobody asked for is one
+// too.
+class TableReader {
+ public:
+  TableReader(const toml::table& table, std::string where, const std::string& file)
+      : table_(table), where_(std::move(where)), file_(file) {}
+
+  template <class Integer>
+  void number(std::string_view key, Integer& value, std::uint64_t low, std::uint64_t high) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return;
+    const auto given = node->value_exact<std::int64_t>();
+    if (!given || *given < 0 || static_cast<std::uint64_t>(*given) < low ||
+        static_cast<std::uint64_t>(*given) > high) {
+      return wrong(*node, key, fmt::format("must be a whole number from {} to {}", low, high));
+    }
+    value = static_cast<Integer>(*given);
+  }
+
+  void seconds(std::string_view key, Duration& value) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return;
+    const auto given = node->value<double>();
+    if (!given || !std::isfinite(*given) || *given <= 0 || *given > 86400)
+      return wrong(*node, key, "must be a number of seconds above 0, at most 86400");
+    value = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*given));
+  }
+
+  bool boolean(std::string_view key, bool& value) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return false;
+    const auto given = node->value_exact<bool>();
+    if (!given) {
+      wrong(*node, key, "must be true or false");
+      return false;
+    }
+    value = *given;
+    return true;
+  }
+
+  bool text(std::string_view key, std::string& value) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return false;
+    const auto given = node->value_exact<std::string>();
+    if (!given) {
+      wrong(*node, key, "must be a string");
+      return false;
+    }
+    value = *given;
+    return true;
+  }
+
+  void endpoint(std::string_view key, std::optional<Endpoint>& value) {
+    std::string given;
+    if (!text(key, given)) return;
+    auto parsed = Endpoint::parse(given);
+    if (!parsed) return wrong(*table_.get(key), key, parsed.error().text);
+    value = *parsed;
+  }
+
+  const toml::table* table(std::string_view key) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return nullptr;
+    if (node->as_table() == nullptr) wrong(*node, key, "must be a table");
+    return node->as_table();
+  }
+  const toml::array* tables(std::string_view key) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return nullptr;
+    const toml::array* array = node->as_array();
+    if (array == nullptr || !array->is_homogeneous<toml::table>()) {
+      wrong(*node, key, "must be given as [[" + std::string(key) + "]]");
+      return nullptr;
+    }
+    return array;
+  }
+
+  void wrong(const toml::node& node, std::string_view key, std::string_view why) {
+    if (error_.empty())
+      error_ = fmt::format("{}:{}: '{}{}' {}", file_, node.source().begin.line, where_, key, why);
+  }
+  void wrong_at_key(std::string_view key, std::string_view why) { wrong(*table_.get(key), key, why); }
+  void missing(std::string_view key) {
+    if (error_.empty())
+      error_ = fmt::format("{}:{}: '{}{}' is missing", file_, table_.source().begin.line, where_, key);
+  }
+  [[nodiscard]] bool has(std::string_view key) const { return table_.contains(key); }
+
+  /// The first mistake, or a key that nobody asked for.
+  [[nodiscard]] Result<> finish() const {
+    if (!error_.empty()) return failure(error_);
+    for (const auto& [key, node] : table_) {
+      if (!asked_.contains(key.str())) {
+        return failure(fmt::format("{}:{}: '{}{}' is no key of this table", file_, key.source().begin.line,
+                                   where_, key.str()));
+      }
+    }
+    return {};
+  }
+
+ private:
+  const toml::node* take(std::string_view key) {
+    asked_.emplace(key);
+    return table_.get(key);
+  }
+
+  const toml::table& table_;
+  std::string where_;  // "", "deadlines."
+  const std::string& file_;
+  std::set<std::string, std::less<>> asked_;
+  std::string error_;
+};
+
+Result<> read_deadlines(const toml::table& table, const std::string& file, target::Deadlines& deadlines) {
+  TableReader reader(table, "deadlines.", file);
+  reader.seconds("hello", deadlines.hello);
+  reader.seconds("allocation", deadlines.allocation);
+  reader.seconds("read", deadlines.read);
+  reader.seconds("send", deadlines.send);
+  reader.seconds("setup", deadlines.setup);
+  reader.seconds("linger", deadlines.linger);
+  return reader.finish();
+}
+
+Result<> read_anonymous(const toml::table& table, const std::string& file, target::AnonymousPolicy& policy) {
+  TableReader reader(table, "anonymous.", file);
+  reader.boolean("accept", policy.accept_anonymous);
+  reader.boolean("accept_unknown_identity", policy.accept_unknown_identity);
+  reader.text("trust_domain", policy.domain);
+  reader.number("max_quota", policy.max_quota, 0, kMax32);
+  reader.number("max_handles", policy.max_handles, 0, kMax63);
+  return reader.finish();
+}
+
+bool is_address(const std::string& text) {
+  in6_addr address;
+  return inet_pton(AF_INET, text.c_str(), &address) == 1 || inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+Result<> read_initiator(const toml::table& table, const std::string& file,
+                        target::NamedInitiator& initiator) {
+  TableReader reader(table, "initiator.", file);
+  std::string identity;
+  if (reader.text("identity", identity)) {
+    const auto uuid = parse_uuid(identity);
+    if (!uuid) {
+      reader.wrong_at_key("identity", uuid.error().text);
+    } else if (uuid->is_zero()) {
+      reader.wrong_at_key("identity", "must not be all zero, which means anonymous");
+    } else {
+      initiator.identity = *uuid;
+    }
+  } else {
+    reader.missing("identity");
+  }
+  // G-51: an identity is worth what proves it; here that is the address it comes from.
+  if (!reader.text("address", initiator.address)) {
+    reader.missing("address");
+  } else if (!is_address(initiator.address)) {
+    reader.wrong_at_key("address", "must be an IPv4 or IPv6 address, without a port");
+  }
+  reader.text("trust_domain", initiator.domain);
+  reader.number("quota", initiator.quota, 0, kMax32);
+  initiator.handles = initiator.quota;
+  reader.number("handles", initiator.handles, 0, kMax63);
+  if (initiator.quota > 0 && initiator.handles == 0)
+    reader.wrong_at_key("handles", "must be at least 1 when there is a quota");
+  if (reader.has("base_handle")) {
+    std::uint64_t base = 0;
+    reader.number("base_handle", base, 0, kMax63);
+    initiator.base_handle = base;
+  }
+  for (const char* mode : {"direct_load", "direct_alloc"}) {
+    bool granted = false;
+    if (reader.boolean(mode, granted) && granted)
+      reader.wrong_at_key(mode, "cannot be granted: this build has no direct modes (KBTP 6.6)");
+  }
+  return reader.finish();
+}
+
+Result<ServeSettings> read_root(const toml::table& root, const std::string& file) {
+  ServeSettings settings;
+  target::TargetConfig& target = settings.target;
+  TableReader reader(root, "", file);
+  reader.endpoint("listen", settings.listen);
+  reader.endpoint("metrics", settings.metrics);
+  std::string word;
+  if (reader.text("transport", word) && word != "rdmap")
+    reader.wrong_at_key("transport", "must be \"rdmap\", the only transport of this build");
+  if (reader.text("network", word)) {
+    if (word != "trusted" && word != "untrusted")
+      reader.wrong_at_key("network", "must be \"trusted\" or \"untrusted\"");
+    settings.network = word == "trusted" ? Network::trusted : Network::untrusted;
+  }
+  reader.number("blocks", target.blocks, 1, std::uint64_t{1} << 28);
+  reader.number("block_size", target.block_size, 8, kMax32);
+  reader.number("handles", target.handles, 1, kMax63);
+  settings.handles_given = reader.has("handles");
+  reader.number("table_base_handle", target.table_base_handle, 0, kMax63);
+  reader.number("reserve", target.reserve, 0, std::uint64_t{1} << 28);
+  reader.number("max_inline", target.max_inline, 0, std::uint64_t{1} << 20);
+  reader.number("max_requests", target.max_requests, 1, 65535);
+  reader.number("max_sessions", target.max_sessions, 1, 65535);
+  reader.number("ird", target.ird, 0, 16383);
+  reader.number("ord", target.ord, 0, 16383);
+  reader.boolean("crc", settings.rnic.crc);
+  reader.boolean("spin", settings.rnic.spin);
+  reader.number("loops", settings.rnic.loops, 1, 256);
+  reader.text("congestion_control", settings.rnic.congestion_control);
+
+  if (const toml::table* table = reader.table("deadlines")) {
+    if (auto read = read_deadlines(*table, file, target.deadlines); !read) return unexpected(read.error());
+  }
+  if (const toml::table* table = reader.table("anonymous")) {
+    if (auto read = read_anonymous(*table, file, target.anonymous); !read) return unexpected(read.error());
+  }
+  if (const toml::array* initiators = reader.tables("initiator")) {
+    for (const toml::node& node : *initiators) {
+      target::NamedInitiator initiator;
+      if (auto read = read_initiator(*node.as_table(), file, initiator); !read)
+        return unexpected(read.error());
+      for (const auto& other : target.initiators) {
+        if (other.identity == initiator.identity)
+          return failure(fmt::format("{}:{}: this identity is named twice", file, node.source().begin.line));
+      }
+      target.initiators.push_back(std::move(initiator));
+    }
+  }
+  if (auto finished = reader.finish(); !finished) return unexpected(finished.error());
+  return settings;
+}
+
+}  // namespace
+
+Result<ServeSettings> parse_target_config(std::string_view text, const std::string& name) {
+  try {
+    const toml::table root = toml::parse(text, name);
+    return read_root(root, name);
+  } catch (const toml::parse_error& error) {
+    return failure(fmt::format("{}:{}: {}", name, error.source().begin.line, error.description()));
+  }
+}
+
+}  // namespace kbtp::tools
