@@ -10,6 +10,7 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@
 
 #include "base/address.h"
 #include "base/result.h"
+#include "base/time.h"
 #include "proto/rdma/provider.h"
 
 namespace kbtp::rnic {
@@ -68,7 +70,8 @@ struct RnicOptions {
   std::string congestion_control;  ///< TCP_CONGESTION of every connection; empty = the system's
   unsigned mpa_revision = 2;       ///< 2: enhanced set-up (RFC 6581); 1: RFC 5044 alone
   std::size_t max_handshakes =
-      256;                      ///< inbound connections not yet in full operation; past it the oldest goes
+      256;  ///< inbound connections not yet in full operation; past it the oldest goes
+  Duration handshake_deadline = std::chrono::seconds(10);  ///< for an inbound connection's MPA Request
   std::uint32_t max_ird = 128;  ///< ceilings for StreamOptions::ird and ::ord and for what a peer asks
   std::uint32_t max_ord = 128;
   int socket_buffer = 0;       ///< SO_SNDBUF and SO_RCVBUF in octets; 0 = the system's

@@ -1,0 +1,248 @@
+// Receiving: where octets belong, FPDUs out of the stream, tagged placement (RFC 5044 4 and 6, RFC 5041 5).
+//
+// CRCs on: octets are read into the loop's staging buffer; an FPDU is checked there and then placed, so
+// nothing of it is placed before its CRC is known to be good. CRCs off: a large tagged payload is read
+// straight into place, and its trailer with the next FPDU's header behind it into the staging buffer, in one
+// readv().
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/crc32c.h"
+#include "rdmap_binding/mpa/fpdu.h"
+#include "rdmap_binding/rnic/engine.h"
+
+namespace kbtp::rnic {
+
+namespace {
+
+// Below this, a second copy is cheaper than a read of its own.
+constexpr std::size_t kDirectFrom = 4096;
+constexpr std::size_t kTaggedFront = mpa::kLengthSize + ddp::kTaggedHeaderSize;
+constexpr std::size_t kLongestFront = mpa::kLengthSize + ddp::kMaxHeaderSize;
+
+WireError tagged_error(StagFault fault) {
+  // RFC 5041 7.2 has no code for rights: an STag that does not allow placement is invalid for it (7.1).
+  switch (fault) {
+    case StagFault::invalid:
+      return {terminate::kDdpTaggedInvalidStag, 2, "unknown STag (RFC 5041 7.1)"};
+    case StagFault::not_associated:
+      return {terminate::kDdpTaggedStagNotAssociated, 2, "STag of another stream or domain (RFC 5041 8.2)"};
+    case StagFault::access:
+      return {terminate::kDdpTaggedInvalidStag, 2, "the STag allows no placement (RFC 5041 7.1)"};
+    case StagFault::bounds:
+      return {terminate::kDdpTaggedBaseOrBounds, 6, "payload outside the STag's range (RFC 5041 7.1)"};
+    case StagFault::wrap:
+      return {terminate::kDdpTaggedToWrap, 6, "Tagged Offset plus length passes 2^64 (RFC 5041 7.1)"};
+  }
+  return {terminate::kDdpLocalCatastrophic, 0, "unreachable"};
+}
+
+iovec piece(MutableOctets octets) { return {octets.data(), octets.size()}; }
+
+}  // namespace
+
+std::span<const iovec> Engine::receive_plan() {
+  if (direct_.active && direct_.done < direct_.head.payload_size) {
+    // Looked up again at each resume: the region may be gone meanwhile.
+    const auto place = place_for(direct_.head);
+    if (place) {
+      plan_[0] = piece(place->subspan(direct_.done));
+      plan_[1] = piece(input_.room().first(direct_.trailer + kLongestFront));
+      return plan_;
+    }
+    fail(place.error(), rdmap::make_offender(direct_.header, direct_.ulpdu_length));
+  }
+  plan_[0] = piece(input_.room());
+  return std::span(plan_).first(1);
+}
+
+void Engine::received(std::size_t n) {
+  if (state_ == State::terminating || state_ == State::leaving || state_ == State::ended) return;
+  if (direct_.active && direct_.done < direct_.head.payload_size) {
+    const std::size_t placed = std::min(n, direct_.head.payload_size - direct_.done);
+    direct_.done += placed;
+    received_octets_ += placed;
+    n -= placed;
+  }
+  input_.filled(n);
+  parse();
+}
+
+void Engine::parse() {
+  if (state_ == State::startup && !parse_startup()) return;
+  while (state_ == State::open && parse_fpdu()) {
+    if (!posted_.empty() && posted_.front().done) tell_completions();
+  }
+}
+
+/// True when an FPDU was used up and there may be another.
+bool Engine::parse_fpdu() {
+  const Octets octets = input_.unread();
+  if (direct_.active) {
+    if (direct_.done < direct_.head.payload_size) return false;
+    const std::size_t n = std::min(direct_.trailer, octets.size());
+    direct_.trailer -= n;
+    input_.consume(n);
+    received_octets_ += n;
+    if (direct_.trailer != 0) return false;
+    finish_direct();
+    return true;
+  }
+  if (octets.size() < mpa::kLengthSize) return false;
+  const auto ulpdu_length = load_be<std::uint16_t>(octets.data());
+  if (const auto error = mpa::check_length(ulpdu_length)) {
+    fail(*error, {});
+    return false;
+  }
+  const std::size_t size = mpa::fpdu_size(ulpdu_length);
+  if (octets.size() < size) return !crc_ && start_direct(octets, ulpdu_length);
+  on_fpdu(octets.first(size), ulpdu_length);
+  if (state_ == State::open) {
+    input_.consume(size);
+    received_octets_ += size;
+  }
+  return true;
+}
+
+void Engine::on_fpdu(Octets fpdu, std::uint16_t ulpdu_length) {
+  const Octets ulpdu = fpdu.subspan(mpa::kLengthSize, ulpdu_length);
+  CrcVerdict verdict = CrcVerdict::ignored;
+  if (crc_) {
+    verdict = crc32c(fpdu.first(fpdu.size() - mpa::kCrcSize)) ==
+                      load_crc32c(fpdu.data() + fpdu.size() - mpa::kCrcSize)
+                  ? CrcVerdict::good
+                  : CrcVerdict::bad;
+  }
+  if (setup_.options.fpdu_observer) observe_received(fpdu.data(), ulpdu_length, verdict);
+  if (verdict == CrcVerdict::bad) {
+    fail({terminate::kMpaCrcError, fpdu.size() - mpa::kCrcSize, "CRC error (RFC 5044 8)"}, {});
+    return;
+  }
+  may_send_ = true;  // RFC 5044 7.1.2: one valid FPDU has come
+  auto segment = rdmap::decode_segment(ulpdu);
+  if (!segment) {
+    fail(segment.error(), rdmap::make_offender(ulpdu, ulpdu_length));
+    return;
+  }
+  if (!segment->head.facts().tagged) {
+    on_untagged(*segment, ulpdu);
+    first_fpdu_seen_ = true;
+    return;
+  }
+  first_fpdu_seen_ = true;
+  if (segment->head.payload_size != 0) {
+    const auto place = place_for(segment->head);
+    if (!place) {
+      fail(place.error(), rdmap::make_offender(ulpdu, ulpdu_length));
+      return;
+    }
+    std::memcpy(place->data(), std::get_if<rdmap::Payload>(&segment->body)->octets.data(), place->size());
+  }
+  tagged_arrived(segment->head, ulpdu, ulpdu_length);
+}
+
+// --- Tagged placement ------------------------------------------------------------------------------------
+
+tl::expected<MutableOctets, WireError> Engine::place_for(const rdmap::SegmentHead& head) {
+  if (head.opcode == rdmap::Opcode::read_response) return place_for_response(head);
+  const ddp::TaggedHeader& header = head.tagged();
+  const auto target = setup_.stags.find(scope_, header.stag, header.tagged_offset, head.payload_size,
+                                        rdma::Access::remote_write);
+  if (!target) return unexpected(tagged_error(target.error()));
+  return target->memory;
+}
+
+/// The sink of a Read is open to the Response that is due now, at the offset that is due now, and to nothing
+/// beyond what was asked for (G-52): a Response that never ends cannot write past it.
+tl::expected<MutableOctets, WireError> Engine::place_for_response(const rdmap::SegmentHead& head) {
+  const ddp::TaggedHeader& header = head.tagged();
+  if (outstanding_.empty() || outstanding_.front().atomic || outstanding_.front().sink_stag != header.stag) {
+    if (setup_.stags.exists(header.stag)) {
+      return unexpected(WireError{terminate::kRdmapUnexpectedOpcode, 1,
+                                  "a Read Response that was not asked for (RFC 5040 5.2.2)"});
+    }
+    return unexpected(tagged_error(StagFault::invalid));
+  }
+  const Outstanding& read = outstanding_.front();
+  if (header.tagged_offset != read.received || head.payload_size > read.sink.size() - read.received) {
+    return unexpected(tagged_error(StagFault::bounds));
+  }
+  return read.sink.subspan(read.received, head.payload_size);
+}
+
+void Engine::tagged_arrived(const rdmap::SegmentHead& head, Octets ulpdu_head, std::uint16_t ulpdu_length) {
+  if (head.opcode == rdmap::Opcode::read_response) read_response_arrived(head, ulpdu_head, ulpdu_length);
+}
+
+void Engine::read_response_arrived(const rdmap::SegmentHead& head, Octets ulpdu_head,
+                                   std::uint16_t ulpdu_length) {
+  if (outstanding_.empty() || outstanding_.front().atomic) {
+    // Zero-length, so no STag was looked at (RFC 5041 5.2).
+    fail({terminate::kRdmapUnexpectedOpcode, 1, "a Read Response that was not asked for (RFC 5040 5.2.2)"},
+         rdmap::make_offender(ulpdu_head, ulpdu_length));
+    return;
+  }
+  Outstanding& read = outstanding_.front();
+  read.received += static_cast<std::uint32_t>(head.payload_size);
+  if (!head.last()) return;
+  if (read.received != read.sink.size()) {
+    fail(
+        {terminate::kRdmapOperationUnspecified, 0, "a Read Response shorter than asked for (RFC 5040 5.2.2)"},
+        rdmap::make_offender(ulpdu_head, ulpdu_length));
+    return;
+  }
+  complete(read.number, rdma::WorkStatus::success, 0);
+  outstanding_.pop_front();
+}
+
+// --- Straight into place (CRCs off) ----------------------------------------------------------------------
+
+bool Engine::start_direct(Octets octets, std::uint16_t ulpdu_length) {
+  if (octets.size() < kTaggedFront || !ddp::is_tagged(octets[mpa::kLengthSize])) return false;
+  if (ulpdu_length < ddp::kTaggedHeaderSize) return false;
+  const Octets header = octets.subspan(mpa::kLengthSize, ddp::kTaggedHeaderSize);
+  const Octets payload = octets.subspan(kTaggedFront);
+  const std::size_t payload_size = ulpdu_length - ddp::kTaggedHeaderSize;
+  if (payload.size() >= payload_size || payload_size - payload.size() < kDirectFrom) return false;
+  const auto head = rdmap::decode_head(header, ulpdu_length);
+  if (!head) {
+    may_send_ = true;
+    fail(head.error(), rdmap::make_offender(header, ulpdu_length));
+    return false;
+  }
+  const auto place = place_for(*head);
+  if (!place) {
+    may_send_ = true;
+    fail(place.error(), rdmap::make_offender(header, ulpdu_length));
+    return false;
+  }
+  std::memcpy(place->data(), payload.data(), payload.size());
+  direct_.active = true;
+  std::copy(header.begin(), header.end(), direct_.header.begin());
+  direct_.head = *head;
+  direct_.ulpdu_length = ulpdu_length;
+  direct_.done = payload.size();
+  direct_.trailer = mpa::trailer_size(ulpdu_length);
+  received_octets_ += octets.size();
+  input_.consume(octets.size());
+  return false;
+}
+
+void Engine::finish_direct() {
+  const Direct direct = direct_;
+  direct_.active = false;
+  may_send_ = true;
+  first_fpdu_seen_ = true;
+  if (setup_.options.fpdu_observer) {
+    std::array<std::byte, kTaggedFront> front;
+    store_be(front.data(), direct.ulpdu_length);
+    std::copy(direct.header.begin(), direct.header.end(), front.begin() + mpa::kLengthSize);
+    received_octets_ -= mpa::fpdu_size(direct.ulpdu_length);
+    observe_received(front.data(), direct.ulpdu_length, CrcVerdict::ignored);
+    received_octets_ += mpa::fpdu_size(direct.ulpdu_length);
+  }
+  tagged_arrived(direct.head, direct.header, direct.ulpdu_length);
+}
+
+}  // namespace kbtp::rnic

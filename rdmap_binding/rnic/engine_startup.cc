@@ -1,0 +1,175 @@
+// MPA start-up of both roles (RFC 5044 7.1, RFC 6581).
+
+#include <algorithm>
+
+#include "rdmap_binding/rnic/engine.h"
+
+namespace kbtp::rnic {
+
+using rdma::CloseReason;
+
+mpa::LocalLimits Engine::limits() const {
+  const auto cap = [](std::uint32_t wanted, std::uint32_t ceiling) {
+    return static_cast<std::uint16_t>(std::min({wanted, ceiling, std::uint32_t{mpa::kMaxReadDepth}}));
+  };
+  mpa::LocalLimits local;
+  local.wanted = {cap(options_.ird, setup_.options.max_ird), cap(options_.ord, setup_.options.max_ord)};
+  local.max_ird = cap(setup_.options.max_ird, mpa::kMaxReadDepth);
+  local.rtr = {true, true, true};
+  return local;
+}
+
+void Engine::send_request() {
+  mpa::StartupFrame frame;
+  frame.kind = mpa::StartupKind::request;
+  frame.crc = setup_.options.crc;
+  frame.revision = mpa::kRevision1;
+  if (setup_.options.mpa_revision >= 2) {
+    frame.revision = mpa::kRevision2;
+    offered_ = mpa::make_request(limits(), /*peer_to_peer=*/false);
+    frame.enhanced = offered_;
+  }
+  frame.private_data = options_.private_data;
+  if (mpa::private_data_length(frame) > mpa::kMaxPrivateData) {
+    end(make_reason(CloseReason::Kind::refused, "more private data than an MPA Request can carry"));
+    return;
+  }
+  window_.append_raw(mpa::encode_startup(frame));
+}
+
+bool Engine::parse_startup() {
+  const Octets octets = input_.unread();
+  const auto expected = initiator_ ? mpa::StartupKind::reply : mpa::StartupKind::request;
+  const auto result = mpa::decode_startup(octets, expected);
+  if (std::holds_alternative<mpa::NeedMore>(result)) return false;
+  if (const auto* error = std::get_if<mpa::StartupError>(&result)) {
+    // RFC 5044 7.1.1, 8: TCP is closed at once; there is no Terminate.
+    refuse("the peer's MPA start-up frame is wrong: " + std::string(mpa::to_string(error->rule)));
+    return false;
+  }
+  const auto& complete = *std::get_if<mpa::StartupComplete>(&result);
+  if (!mpa::understands_revision(complete.frame.revision) ||
+      complete.frame.revision > std::max(setup_.options.mpa_revision, 1U)) {
+    refuse("the peer speaks MPA revision " + std::to_string(complete.frame.revision));
+    return false;
+  }
+  setup_deadline_ = kNever;
+  // The frame points into the staging buffer, which stays as it is until the next read.
+  if (initiator_) {
+    on_reply(complete.frame);
+  } else {
+    on_request(complete.frame, octets.size() - complete.size);
+  }
+  if (state_ != State::open) return false;
+  input_.consume(complete.size);
+  received_octets_ += complete.size;
+  return true;
+}
+
+void Engine::refuse(std::string text) {
+  end(make_reason(initiator_ ? CloseReason::Kind::refused : CloseReason::Kind::local_error, std::move(text)));
+}
+
+void Engine::enter_full_operation(mpa::ReadDepths depths, Octets private_data) {
+  ird_ = depths.ird;
+  ord_ = depths.ord;
+  capabilities_ = capabilities_of(ird_, ord_);
+  window_.set_crc(crc_);
+  receives_ = options_.initial_receives;
+  state_ = State::open;
+  opened_ = true;
+  handler_->on_open(*this, private_data);
+}
+
+// --- Initiator -------------------------------------------------------------------------------------------
+
+void Engine::on_reply(const mpa::StartupFrame& reply) {
+  if (reply.reject) {
+    // RFC 5044 7.1.2: MPA is left; TCP is the upper layer's, and we end it.
+    leave(make_reason(CloseReason::Kind::refused, "the peer's upper layer rejected the connection"));
+    return;
+  }
+  if (reply.markers) {
+    refuse("the peer asks for MPA markers, which this RNIC does not insert");
+    return;
+  }
+  crc_ = setup_.options.crc || reply.crc;
+  may_send_ = true;
+  mpa::ReadDepths depths = limits().wanted;
+  // RFC 6581 10 has no name for a plain Reply to an enhanced Request: depths stay as the ULP wanted them.
+  if (offered_ && reply.enhanced) {
+    const auto outcome = mpa::negotiate_as_initiator(*offered_, *reply.enhanced, limits());
+    if (!outcome) {
+      window_.set_crc(crc_);
+      fail({outcome.error(), 0, "the Reply's IRD, ORD or RTR cannot be met (RFC 6581 9)"}, {});
+      return;
+    }
+    depths = outcome->depths;
+  }
+  enter_full_operation(depths, reply.private_data);
+}
+
+// --- Responder -------------------------------------------------------------------------------------------
+
+void Engine::on_request(const mpa::StartupFrame& request, std::size_t behind) {
+  if (behind != 0) {
+    // RFC 5044 7.1.1, 7.1.2: PD_Length must tell all of it, and nothing may follow before the Reply.
+    refuse("the peer sent octets behind its MPA Request before it was answered");
+    return;
+  }
+  crc_ = setup_.options.crc || request.crc;
+  if (request.markers) {
+    reject(request, {}, "the peer asks for MPA markers, which this RNIC does not insert");
+    return;
+  }
+  rdma::AcceptDecision decision = setup_.host.decide(request.private_data);
+  if (auto* rejection = std::get_if<rdma::Reject>(&decision)) {
+    reject(request, rejection->private_data, "the upper layer rejected the connection");
+    return;
+  }
+  accept(request, std::move(*std::get_if<rdma::Accept>(&decision)));
+}
+
+void Engine::accept(const mpa::StartupFrame& request, rdma::Accept decision) {
+  handler_ = decision.handler;
+  options_ = std::move(decision.options);
+  scope_.domain = options_.domain;
+  const std::size_t limit = request.enhanced ? mpa::kMaxEnhancedPrivateData : mpa::kMaxPrivateData;
+  if (options_.private_data.size() > limit) {
+    refuse("more private data than an MPA Reply can carry");
+    return;
+  }
+  mpa::ReadDepths depths = limits().wanted;
+  std::optional<mpa::Enhanced> enhanced;
+  if (request.enhanced) {
+    const mpa::ResponderOutcome outcome = mpa::negotiate_as_responder(*request.enhanced, limits());
+    enhanced = outcome.reply;
+    depths = outcome.depths;
+    rtr_possible_ = request.enhanced->peer_to_peer;
+  }
+  send_reply(request, /*rejecting=*/false, enhanced, options_.private_data);
+  enter_full_operation(depths, request.private_data);
+}
+
+void Engine::reject(const mpa::StartupFrame& request, Octets private_data, std::string text) {
+  std::optional<mpa::Enhanced> enhanced;
+  if (request.enhanced) enhanced = mpa::negotiate_as_responder(*request.enhanced, limits()).reply;
+  const std::size_t limit = request.enhanced ? mpa::kMaxEnhancedPrivateData : mpa::kMaxPrivateData;
+  send_reply(request, /*rejecting=*/true, enhanced, private_data.first(std::min(private_data.size(), limit)));
+  leave(make_reason(CloseReason::Kind::refused, std::move(text)));
+}
+
+void Engine::send_reply(const mpa::StartupFrame& request, bool rejecting,
+                        std::optional<mpa::Enhanced> enhanced, Octets private_data) {
+  mpa::StartupFrame reply;
+  reply.kind = mpa::StartupKind::reply;
+  reply.crc = setup_.options.crc;
+  reply.reject = rejecting;
+  // RFC 6581 10: an unenhanced Request gets an unenhanced Reply, of its own revision.
+  reply.revision = request.revision;
+  reply.enhanced = enhanced;
+  reply.private_data = private_data;
+  window_.append_raw(mpa::encode_startup(reply));
+}
+
+}  // namespace kbtp::rnic
