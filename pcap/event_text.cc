@@ -117,7 +117,8 @@ std::string text(const Fpdu& fpdu) {
         line += fmt::format(" invalidate STag {:#010x}", untagged.rsvdulp_stag);
     }
     line += header_text(fpdu);
-    line += fmt::format(", {} octets", fpdu.payload_length);
+    if (std::holds_alternative<std::monostate>(fpdu.header))
+      line += fmt::format(", {} octets", fpdu.payload_length);
     if (ddp::is_last(*fpdu.ddp)) line += ", last";
   }
   line += ", ";

@@ -25,6 +25,7 @@ constexpr std::uint16_t kDiscardPort = 9;  // RFC 863: nobody minds a datagram t
 /// What a fence datagram carries: 16 octets of the run's own, then which fence it is.
 constexpr std::size_t kFenceKey = 16;
 constexpr std::size_t kFenceLength = kFenceKey + 8;
+constexpr Duration kFenceInterval = std::chrono::milliseconds(20);
 
 class FileDescriptor {
  public:
@@ -167,15 +168,15 @@ struct LiveCapture::State {
   }
   std::uint16_t fence_port = 0;
 
-  [[nodiscard]] bool send_fence(std::uint64_t number) {
+  void send_fence(std::uint64_t number) const {
     std::byte datagram[kFenceLength];
     std::copy(fence_key.begin(), fence_key.end(), datagram);
     store_be(datagram + kFenceKey, number);
     std::byte drain[kFenceLength];
     while (::recv(fence_socket.get(), drain, sizeof drain, 0) >= 0) {
     }
-    return ::sendto(fence_socket.get(), datagram, sizeof datagram, 0, fence_to.get(), fence_to.length()) ==
-           static_cast<ssize_t>(sizeof datagram);
+    // What becomes of it shows in the capture alone.
+    ::sendto(fence_socket.get(), datagram, sizeof datagram, 0, fence_to.get(), fence_to.length());
   }
 
   void count_drops() {
@@ -325,9 +326,15 @@ std::uint64_t CaseCapture::frame_count() const {
 }
 
 CaseTrace CaseCapture::finish(TimePoint deadline) {
-  const bool sent = share_->capture->send_fence(share_->fence);
+  // A fence is dropped like any frame when the kernel's buffer is full, so it is sent again until it is read.
   std::unique_lock lock(share_->mutex);
-  if (sent) share_->changed.wait_until(lock, deadline, [&] { return share_->trace.complete; });
+  for (TimePoint now = Clock::now(); !share_->trace.complete && now < deadline; now = Clock::now()) {
+    lock.unlock();
+    share_->capture->send_fence(share_->fence);
+    lock.lock();
+    share_->changed.wait_until(lock, std::min(deadline, now + kFenceInterval),
+                               [&] { return share_->trace.complete; });
+  }
   if (!share_->trace.complete) {
     share_->trace.dropped = share_->capture->dropped.load(std::memory_order_relaxed) - share_->dropped_before;
   }

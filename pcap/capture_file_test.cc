@@ -1,0 +1,160 @@
+#include "pcap/capture_file.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <map>
+
+#include "base/hex.h"
+#include "pcap/test_frames.h"
+#include "pcap/trace.h"
+
+namespace kbtp::trace {
+namespace {
+
+using namespace test;
+
+std::vector<Frame> three_frames() {
+  Conversation talk;
+  talk.open();
+  talk.say(true, request());
+  talk.frames[0].time_ns = 1'700'000'000'123'456'789;
+  talk.frames[2].octets.resize(60);  // cut short
+  return talk.frames;
+}
+
+TEST(CaptureFile, WhatIsWrittenIsReadAgain) {
+  const std::vector<Frame> frames = three_frames();
+  const auto file = read_capture(encode_capture(frames));
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_EQ(file->damage, "");
+  ASSERT_EQ(file->frames.size(), frames.size());
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    EXPECT_EQ(file->frames[i].number, i + 1);
+    EXPECT_EQ(file->frames[i].time_ns, frames[i].time_ns);
+    EXPECT_EQ(file->frames[i].wire_length, frames[i].wire_length);
+    EXPECT_EQ(file->frames[i].link, LinkType::ethernet);
+    EXPECT_EQ(file->frames[i].octets, frames[i].octets);
+  }
+}
+
+TEST(CaptureFile, OctetsOfTheFileHeader) {
+  Frame frame;
+  frame.time_ns = 2'000'000'003;
+  frame.link = LinkType::linux_sll2;
+  frame.wire_length = 9;
+  frame.octets = *from_hex("0102");
+  EXPECT_EQ(encode_capture(std::span(&frame, 1)),
+            *from_hex("a1b23c4d 0002 0004 00000000 00000000 00040000 00000114 # file, SLL2 is 276\n"
+                      "00000002 00000003 00000002 00000009 0102"));
+}
+
+TEST(CaptureFile, BrokenOffAtEveryOctetGivesTheFramesBefore) {
+  const std::vector<Frame> frames = three_frames();
+  const std::vector<std::byte> whole = encode_capture(frames);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const auto file = read_capture(Octets(whole).first(size));
+    if (size < 24) {
+      EXPECT_FALSE(file) << size;
+      continue;
+    }
+    ASSERT_TRUE(file) << size;
+    EXPECT_LT(file->frames.size(), 3U);
+    std::size_t at = 24;
+    bool between = at == size;
+    for (const Frame& frame : frames) between = between || (at += 16 + frame.octets.size()) == size;
+    EXPECT_EQ(file->damage.empty(), between) << size << ": " << file->damage;
+  }
+}
+
+TEST(CaptureFile, ErrorsAreSentences) {
+  EXPECT_NE(read_capture(std::string("/nonexistent/trace.pcap")).error().text.find("No such file"),
+            std::string::npos);
+  EXPECT_FALSE(read_capture(Octets{}));
+  EXPECT_FALSE(read_capture(as_octets("this is a text and not a capture file at all")));
+  const auto usb = read_capture(*from_hex("a1b2c3d4 0002 0004 00000000 00000000 00040000 000000dc"));
+  ASSERT_FALSE(usb);
+  EXPECT_NE(usb.error().text.find("link type"), std::string::npos);
+  EXPECT_FALSE(write_capture("/nonexistent/trace.pcap", {}));
+}
+
+TEST(CaptureFile, WritesToAPath) {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("kbtp-capture-" + std::to_string(::getpid()) + ".pcap");
+  ASSERT_TRUE(write_capture(path.string(), three_frames()));
+  const auto trace = decode_trace_file(path.string());
+  std::filesystem::remove(path);
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->connections.size(), 1U);
+}
+
+/// Captures of public test suites, when this checkout has them beside it (they are no part of the product).
+class ReaderCaptures : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::is_directory(folder())) GTEST_SKIP() << "no captures at " << folder();
+  }
+  static std::string folder() {
+    const char* set = std::getenv("KBTP_SHARED");
+    return (set != nullptr ? std::string(set) : std::string(KBTP_SOURCE_DIR "/../shared")) +
+           "/captures/reader";
+  }
+  static Trace trace(const std::string& name) {
+    auto decoded = decode_trace_file(folder() + "/" + name);
+    EXPECT_TRUE(decoded) << name << ": " << decoded.error().text;
+    return decoded ? std::move(*decoded) : Trace{};
+  }
+};
+
+TEST_F(ReaderCaptures, LinkTypes) {
+  EXPECT_EQ(trace("pcapplusplus-SllPacket.pcap").connections.at(0).client.to_string(),
+            "[2404:6800:8004::68]:80");
+  EXPECT_EQ(trace("pcapplusplus-Sll2Packet.pcap").connections.at(0).client.to_string(),
+            "7.249.151.114:57292");
+  EXPECT_EQ(trace("pcapplusplus-raw_ip.pcap").connections.size(), 6U);
+  EXPECT_EQ(trace("pcapplusplus-linktype_ipv6.pcap").connections.size(), 1U);
+  EXPECT_EQ(trace("pcapplusplus-null_loopback.pcap").connections.at(0).server.to_string(), "[::1]:81");
+  EXPECT_EQ(trace("tcpdump-tcp-handshake-nano.pcap").connections.size(), 1U);
+  EXPECT_EQ(trace("tcpdump-bigtcp-ipv4.pcap").connections.size(), 1U);
+  EXPECT_EQ(trace("tcpdump-bigtcp-ipv6-hbh.pcap").connections.size(), 1U);
+}
+
+TEST_F(ReaderCaptures, MalformedAndFragmentedFramesAreCounted) {
+  EXPECT_EQ(trace("pcapplusplus-frag_with_padding.pcap").count(FrameProblem::Kind::fragment), 8U);
+  EXPECT_EQ(trace("pcapplusplus-tcp-malformed.pcap").count(FrameProblem::Kind::malformed), 2U);
+  EXPECT_EQ(trace("tcpdump-LINKTYPE_IPV4_invalid.pcap").count(FrameProblem::Kind::malformed), 1U);
+  EXPECT_EQ(trace("tcpdump-ipv4_invalid_hdr_length.pcap").count(FrameProblem::Kind::malformed), 1U);
+  EXPECT_EQ(trace("tcpdump-ipv6_invalid_length.pcap").count(FrameProblem::Kind::malformed), 1U);
+}
+
+TEST_F(ReaderCaptures, SequenceWrapHasNoGap) {
+  const Trace wrapped = trace("pcapplusplus-one_tcp_stream_max_seq.pcap");
+  ASSERT_EQ(wrapped.connections.size(), 1U);
+  EXPECT_EQ(wrapped.connections[0].counters[0].missing, 0U);
+  EXPECT_EQ(wrapped.connections[0].counters[1].missing, 0U);
+}
+
+TEST_F(ReaderCaptures, EveryFileIsReadOrSaysWhyNot) {
+  std::map<std::string, std::uint64_t> expected = {{"output_le_basic_test001.pcapng", 4},
+                                                   {"output_le_basic_test003.pcapng", 0},
+                                                   {"output_le_basic_test010.pcapng", 4},
+                                                   {"output_le_basic_test016.pcapng", 4},
+                                                   {"output_le_basic_test018.pcapng", 4}};
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder())) {
+    const std::string name = entry.path().filename().string();
+    const auto decoded = decode_trace_file(entry.path().string());
+    ++files;
+    if (!decoded) {
+      EXPECT_FALSE(decoded.error().text.empty()) << name;
+    } else if (const auto known = expected.find(name); known != expected.end()) {
+      EXPECT_EQ(decoded->frames, known->second) << name;
+      EXPECT_EQ(decoded->damage, "") << name;
+    }
+  }
+  EXPECT_GT(files, 30U);
+}
+
+}  // namespace
+}  // namespace kbtp::trace
