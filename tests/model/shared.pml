@@ -1,0 +1,216 @@
+/* Target-executed operations on the ring that all initiators share (KBTP 3.3, 3.4, 6.1, 6.3, 6.4), as proto/target
+ * runs them: W workers, each an initiator's handle that is stored to and freed again and again, and L loaders that
+ * LOAD any of these handles, pinned. Quotas sum to Q <= F - R; at most R blocks are pinned.
+ *
+ * Everybody may stop for good wherever the protocol lets him: a worker idle or with a bound block, a loader in the
+ * middle of a LOAD (a peer that takes no octets). So whoever waits in a state where nothing moves any more (pan's
+ * invalid end state) would have waited for ever.
+ *
+ * Switches: those of ring.pml, and
+ *   DEADLINE    an allocation may be given up while it waits (P-17); never worker 1's, and one ticket a worker
+ *   NO_PIN      a freed block returns at once although a LOAD is being sent from it: 6.1 and 6.4 without E-5
+ *   NO_LINE     LOAD does not hold the handle's line while it pins; it reads the entry again instead (pins.h)
+ *   NO_RECHECK  NO_LINE, and it does not read the entry again
+ */
+#ifdef NO_RECHECK
+#define NO_LINE
+#endif
+#ifndef L
+#define L 0
+#endif
+#ifndef R
+#define R 0
+#endif
+#define IDS (W + L)
+#define M (4 * N)
+
+#include "ring.pml"
+
+byte usage;                      /* QuotaBook, all owners together */
+bit waiting;                     /* worker 1 has a ticket and no block */
+
+/* The block table, by worker. Generation: of the bindings of a handle, modulo 2. */
+bit valid[W + 1];
+bit generation[W + 1];
+byte bound[W + 1];
+
+#if L > 0
+byte octets[2 * F];              /* which store's octets lie in the two halves of a block */
+byte pins[F];                    /* Pins::states_: number of pins */
+bit retired[F];                  /* Pins::states_: kRetired */
+byte pinned;                     /* Core::pinned_ */
+#define STORE_OF(h, g) (2 * (h) + (g))
+#endif
+
+#if L > 0
+/* Pins::claim */
+inline claim(n) {
+  d_step {
+    if
+    :: retired[n] && pins[n] == 0 -> retired[n] = 0; user[n] = 0; hand[n] = me
+    :: else
+    fi
+  }
+  finish()
+}
+#endif
+
+proctype Worker(byte me) {
+  byte t, u, b;
+  byte mine = NONE;
+again:
+  if
+  :: atomic { usage < Q -> usage++ }          /* Core::take_unit */
+  :: goto end_stopped
+  fi;
+
+  /* Ring::allocate */
+#ifdef SPLIT
+  atomic { fetch_add_head(t); waiting = (me == 1 -> 1 : waiting) }
+  READY(t);
+  mine = AT(t).block;
+  d_step {
+    AT(t).block = NONE;
+    user[mine] = me;
+    check_invariants();
+    BLOCK_OF_OWN_TICKET(written_for[mine] == t)
+  }
+#elif defined(LOSE_ALLOC_WAKE)
+  fetch_add_head(t);
+  if
+  :: READY(t) -> LOCK take(t, mine) UNLOCK
+  :: !READY(t) -> LOCK waiter[me] = t + 1 UNLOCK
+  fi;
+#else
+  LOCK
+    fetch_add_head(t);
+    if
+    :: READY(t) -> take(t, mine)
+    :: else -> d_step { waiter[me] = t + 1; waiting = (me == 1 -> 1 : waiting) }
+    fi
+  UNLOCK;
+#endif
+#ifndef SPLIT
+  finish();
+  do
+  :: mine != NONE -> break
+  :: d_step { mine == NONE && grant[me] != 0 -> mine = grant[me] - 1; grant[me] = 0 }
+#ifdef DEADLINE
+  :: atomic { mine == NONE && waiter[me] != 0 && me != 1 && orphan[me] == 0 ->
+    orphan[me] = waiter[me];       /* AllocStoreOperation::starved, Ring::abandon of a pending ticket */
+    waiter[me] = 0;
+    t = 0;
+    usage--;
+    goto again }
+#endif
+  od;
+#endif
+  atomic { waiting = (me == 1 -> 0 : waiting); t = 0 }
+
+#if L > 0
+  octets[2 * mine] = STORE_OF(me, 1 - generation[me]);
+  octets[2 * mine + 1] = STORE_OF(me, 1 - generation[me]);
+#endif
+  d_step { valid[me] = 1; generation[me] = 1 - generation[me]; bound[me] = mine }   /* BlockTable::bind */
+  if
+  :: goto end_bound
+  :: skip
+  fi;
+  /* FREE: unbind(), then Core::retire, then Core::return_unit */
+#if L > 0 && !defined(NO_PIN)
+  atomic { valid[me] = 0; bound[me] = 0; b = mine; mine = NONE }
+  d_step { retired[b] = 1 }
+  claim(b);
+#else
+  d_step { valid[me] = 0; bound[me] = 0; user[mine] = 0; hand[mine] = me; mine = NONE }
+  finish();
+#endif
+  atomic { b = 0; u = 0; usage-- }
+  goto again;
+end_stopped:
+end_bound:
+  false
+}
+
+#if L > 0
+proctype Loader(byte me) {
+  byte h, u, b;
+  byte from = NONE;
+  bit g;
+again:
+  if
+  :: goto end_stopped
+  :: h = 1
+#if W > 1
+  :: h = 2
+#endif
+#if W > 2
+  :: h = 3
+#endif
+  fi;
+#ifdef NO_LINE
+  atomic { valid[h] && pinned < R -> pinned++; from = bound[h]; g = generation[h] }
+  pins[from]++;
+#ifndef NO_RECHECK
+  if
+  :: valid[h] && bound[h] == from && generation[h] == g
+  :: else -> goto unpin
+  fi;
+#endif
+#else
+  /* The LOAD is in the handle's line while it reads the entry and pins: one step for a FREE of the handle. */
+  atomic {
+    valid[h] && pinned < R -> pinned++; from = bound[h]; g = generation[h];
+    pins[from]++
+  }
+#endif
+  /* The Write is sourced piece by piece. */
+  LOAD_SEES_OWN_STORE(octets[2 * from] == STORE_OF(h, g));
+  if
+  :: goto end_stalled
+  :: skip
+  fi;
+  LOAD_SEES_OWN_STORE(octets[2 * from + 1] == STORE_OF(h, g));
+unpin: /* Pins::unpin */
+  atomic {
+    pins[from]--;
+    if
+    :: retired[from] && pins[from] == 0 -> g = 1
+    :: else -> g = 0
+    fi
+  }
+  if
+  :: g -> claim(from)
+  :: else
+  fi;
+  d_step { pinned--; from = NONE; g = 0; h = 0; u = 0; b = 0 }   /* Core::unpin */
+  goto again;
+end_stopped:
+end_stalled:
+  false
+}
+#endif
+
+init {
+  byte p;
+  atomic {
+    ring_init(F);
+    p = 1;
+    do
+    :: p <= W -> run Worker(p); p++
+    :: else -> break
+    od;
+#if L > 0
+    do
+    :: p <= IDS -> run Loader(p); p++
+    :: else -> break
+    od;
+#endif
+    p = 0
+  }
+}
+
+#ifdef SERVED
+/* No starvation: worker 1's allocation is served, however long the others go on. */
+ltl served { [] <> !waiting }
+#endif
