@@ -85,10 +85,15 @@ class MetricsServer::Impl {
   Impl(const Endpoint& endpoint, const target::Target& target)
       : collector_(std::make_shared<SnapshotCollector>(target)), exposer_(endpoint.to_string(), 1) {
     exposer_.RegisterCollectable(collector_);
+    url_ = fmt::format(
+        "http://{}/metrics",
+        Endpoint{endpoint.host, static_cast<std::uint16_t>(exposer_.GetListeningPorts().at(0))}.to_string());
   }
+  [[nodiscard]] const std::string& url() const { return url_; }
 
  private:
   std::shared_ptr<SnapshotCollector> collector_;
+  std::string url_;
   prometheus::Exposer exposer_;  // destroyed first: its threads call the collector
 };
 
@@ -104,5 +109,6 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const Endpoint& endp
 
 MetricsServer::MetricsServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 MetricsServer::~MetricsServer() = default;
+std::string MetricsServer::url() const { return impl_->url(); }
 
 }  // namespace kbtp::tools

@@ -17,6 +17,8 @@ class MetricsServer {
   [[nodiscard]] static Result<std::unique_ptr<MetricsServer>> start(const Endpoint& endpoint,
                                                                     const target::Target& target);
   ~MetricsServer();
+  /// "http://127.0.0.1:9420/metrics", with the port that was picked for port 0.
+  [[nodiscard]] std::string url() const;
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 

@@ -75,6 +75,7 @@ int serve(const ServeSettings& settings, std::string_view command) {
     auto started = MetricsServer::start(*settings.metrics, **target);
     if (!started) return fail(command, kExitUnreachable, started.error().text);
     metrics = std::move(*started);
+    spdlog::info("metrics at {}", metrics->url());
   }
   if (!say("listening on " + (*listener)->local().to_string()))
     return fail(command, kExitUnreachable, "standard output cannot be written to");
