@@ -1,0 +1,148 @@
+// Pool, table, ring, quotas and pins together, from many threads, as a target and peers use them. What a
+// sanitizer says counts as much as the assertions.
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <future>
+#include <gtest/gtest.h>
+#include <thread>
+#include <vector>
+
+#include "base/masked_add.h"
+#include "proto/memory/block_table.h"
+#include "proto/memory/pins.h"
+#include "proto/memory/pool.h"
+#include "proto/memory/quota.h"
+#include "proto/memory/ring.h"
+
+namespace kbtp::memory {
+namespace {
+
+constexpr std::uint32_t kBlockSize = 64;
+constexpr auto kDeadline = std::chrono::seconds(60);
+
+std::vector<std::uint64_t> all_blocks(const Pool& pool) {
+  std::vector<std::uint64_t> offsets;
+  for (std::uint64_t i = 0; i < pool.blocks(); ++i) offsets.push_back(pool.offset_of(i));
+  return offsets;
+}
+
+/// Allocates, and waits when the block is still on its way (3.4: at most for a free in progress).
+std::uint64_t allocate(Ring& ring) {
+  auto promise = std::make_shared<std::promise<std::uint64_t>>();
+  auto future = promise->get_future();
+  const auto taken = ring.allocate([promise](std::uint64_t b) { promise->set_value(b); });
+  if (taken.block_offset) return *taken.block_offset;
+  if (future.wait_for(kDeadline) != std::future_status::ready) {
+    ADD_FAILURE() << "ticket " << taken.ticket << " starved";
+    std::abort();
+  }
+  return future.get();
+}
+
+/// Fills the block, and finds later that nobody else has touched it.
+void use(const Pool& pool, std::uint64_t offset, std::uint64_t mark) {
+  const MutableOctets octets = pool.block(offset);
+  for (std::size_t i = 0; i < octets.size(); i += 8) std::memcpy(octets.data() + i, &mark, 8);
+  for (std::size_t i = 0; i < octets.size(); i += 8) {
+    std::uint64_t found;
+    std::memcpy(&found, octets.data() + i, 8);
+    ASSERT_EQ(found, mark);
+  }
+}
+
+TEST(MemoryThreads, Kbtp_3_3_20_OneRingForTargetAndPeers) {
+  const auto pool = Pool::create(8, kBlockSize);
+  ASSERT_TRUE(pool);
+  auto created = Ring::create(all_blocks(*pool), 8, fetch_masked_add);
+  ASSERT_TRUE(created);
+  Ring& ring = **created;
+  QuotaBook book(8, 0);
+
+  std::vector<std::jthread> threads;
+  for (std::uint64_t id = 0; id < 3; ++id) {
+    threads.emplace_back([&, id, grant = book.open(2)] {
+      for (std::uint64_t round = 0; round < 4000; ++round) {
+        if (!book.reserve(grant.owner)) continue;
+        const std::uint64_t b = allocate(ring);
+        use(*pool, b, (id << 32) | round);
+        ring.free(b);
+        book.release(grant.owner);
+      }
+    });
+  }
+  // A peer of DIRECT_ALLOC: its two blocks, its tickets by FetchAdd, its reads word by word.
+  threads.emplace_back([&] {
+    auto& head = *reinterpret_cast<std::uint64_t*>(ring.head_memory().data());
+    const auto& format = ring.format();
+    for (std::uint64_t round = 0; round < 4000; ++round) {
+      const auto ticket = format.unpack(fetch_masked_add(head, format.add_data(), format.add_mask())).ticket;
+      const auto started = std::chrono::steady_clock::now();
+      wire::Slot slot = ring.slot(format.slot_of(ticket));
+      while (!slot.ready_for(ticket)) {
+        ASSERT_LT(std::chrono::steady_clock::now() - started, kDeadline) << "ticket " << ticket << " starved";
+        std::this_thread::yield();
+        slot = ring.slot(format.slot_of(ticket));
+      }
+      use(*pool, slot.block_offset, (std::uint64_t{99} << 32) | round);
+      ASSERT_EQ(ring.consume(ticket, slot.block_offset), Ring::Consumed::yes);
+      ring.free(slot.block_offset);
+    }
+  });
+  threads.clear();
+  EXPECT_EQ(ring.free_blocks(), 8u);
+  EXPECT_EQ(ring.deferred(), 0u);
+  EXPECT_EQ(ring.pending(), 0u);
+}
+
+TEST(MemoryThreads, E_05_LoadBesideFreeNeverSeesAnotherBinding) {
+  const auto pool = Pool::create(3, kBlockSize);
+  ASSERT_TRUE(pool);
+  auto table = BlockTable::create(0, 1);
+  ASSERT_TRUE(table);
+  auto created = Ring::create(all_blocks(*pool), 3, fetch_masked_add);
+  ASSERT_TRUE(created);
+  Ring& ring = **created;
+  Pins pins(3, [&](std::uint64_t number) {
+    pool->scrub(pool->offset_of(number));
+    ring.free(pool->offset_of(number));
+  });
+
+  std::atomic<bool> done{false};
+  std::atomic<std::uint64_t> loads{0};
+  std::vector<std::jthread> loaders;
+  for (int i = 0; i < 2; ++i) {
+    loaders.emplace_back([&] {
+      while (!done.load()) {
+        const auto entry = table->read(0);
+        if (!entry.valid()) continue;
+        const std::uint64_t number = *pool->number_of(entry.block_offset);
+        pins.pin(number);
+        if (table->read(0) == entry) {
+          const Octets octets = pool->block(entry.block_offset);
+          const auto mark = static_cast<std::byte>(entry.generation);
+          ASSERT_TRUE(std::ranges::all_of(octets, [&](std::byte b) { return b == mark; }));
+          loads.fetch_add(1);
+        }
+        pins.unpin(number);
+      }
+    });
+  }
+  for (int round = 0; round < 5000; ++round) {
+    const std::uint64_t b = allocate(ring);
+    const auto next = wire::next_generation(table->read(0).generation);
+    std::ranges::fill(pool->block(b), static_cast<std::byte>(next));
+    table->bind(0, b, kBlockSize, true);
+    table->unbind(0);
+    pins.retire(*pool->number_of(b));
+  }
+  done.store(true);
+  loaders.clear();
+  EXPECT_EQ(ring.free_blocks(), 3u);
+  EXPECT_EQ(pins.held_back(), 0u);
+  RecordProperty("loads", std::to_string(loads.load()));
+}
+
+}  // namespace
+}  // namespace kbtp::memory
