@@ -9,7 +9,7 @@
 //   (*target)->drain([&] { ...all sessions are gone... });   // may now be destroyed
 //
 // Threads: every function here may be called from any thread. The target must outlive its listener, and the
-// provider the target; destroy it only after drain() has called back, or after the provider's loops stopped.
+// provider the target; destroy it only after drain() has called back.
 
 #pragma once
 

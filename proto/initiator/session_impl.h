@@ -1,0 +1,101 @@
+// The state machine behind initiator::Session. Internal to proto/initiator.
+
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "proto/initiator/initiator.h"
+#include "proto/wire/completion.h"
+#include "proto/wire/request.h"
+
+namespace kbtp::initiator {
+
+class SessionImpl final : public Session,
+                          public rdma::StreamHandler,
+                          public std::enable_shared_from_this<SessionImpl> {
+ public:
+  SessionImpl(rdma::Provider& provider, ConnectOptions options, Connected connected);
+  void start();
+
+  // Session
+  [[nodiscard]] const SessionInfo& info() const override { return info_; }
+  [[nodiscard]] rdma::Loop& loop() override { return loop_; }
+  [[nodiscard]] bool is_open() const override { return state_ == State::open; }
+  [[nodiscard]] SessionStats stats() const override { return {outstanding_.size(), queue_.size()}; }
+  [[nodiscard]] Result<Buffer> register_buffer(std::span<std::byte> memory, BufferUse use,
+                                               bool remote_invalidate) override;
+  void unregister_buffer(const Buffer& buffer) override;
+  void load(std::uint64_t handle, const Slice& sink, const LoadOptions& options, Done done) override;
+  void store(std::uint64_t handle, const Slice& source, const StoreOptions& options, Done done) override;
+  void alloc_store(std::uint64_t handle, const Slice& source, const StoreOptions& options,
+                   Done done) override;
+  void free(std::uint64_t handle, std::uint16_t generation, Done done) override;
+  void store_inline(std::uint64_t handle, Octets data, const StoreOptions& options, Done done) override;
+  void alloc_store_inline(std::uint64_t handle, Octets data, const StoreOptions& options, Done done) override;
+  void probe(std::uint64_t handle, Done done) override;
+  void on_closed(std::function<void(const rdma::CloseReason& reason)> callback) override;
+  void close() override;
+  void abort(std::string why) override;
+
+  // rdma::StreamHandler
+  void on_open(rdma::Stream& stream, Octets private_data) override;
+  void on_received(const rdma::Received& received) override;
+  void on_completion(const rdma::Completion& completion) override;
+  void on_peer_finished() override;
+  void on_closed(const rdma::CloseReason& reason) override;
+
+ private:
+  enum class State : std::uint8_t {
+    connecting,
+    hello_sent,
+    open,
+    closing,  ///< close() was called: what is outstanding is waited for
+    failed,   ///< the stream is being ended because something went wrong
+    closed,
+  };
+  struct Pending {
+    std::vector<std::byte> message;            ///< the request, until it is sent
+    std::optional<rdma::STag> may_invalidate;  ///< INVALIDATE was asked for
+    Done done;
+    TimePoint deadline{};
+  };
+
+  void submit(const wire::Request& request, Done done);
+  void send_queued();
+  void send(std::uint64_t request_id, Pending pending);
+  void watch_deadlines();
+  void handle_hello_ack(Octets payload);
+  void handle_completion(const rdma::Received& received);
+  void fail(const std::string& why);
+  void fail_connect(ConnectError error);
+  void close_when_idle();
+  [[nodiscard]] std::string why_closed(const rdma::CloseReason& reason) const;
+
+  rdma::Provider& provider_;
+  ConnectOptions options_;
+  Connected connected_;
+  rdma::Loop& loop_;
+  rdma::Stream* stream_ = nullptr;
+  State state_ = State::connecting;
+  SessionInfo info_;
+  std::string failure_;                ///< our own reason for ending the session
+  std::shared_ptr<SessionImpl> self_;  ///< until the stream is gone
+  std::uint64_t next_request_id_;
+  std::deque<std::pair<std::uint64_t, Pending>> queue_;     ///< waiting for a credit, in order
+  std::unordered_map<std::uint64_t, Pending> outstanding_;  ///< by Request ID
+  std::deque<std::pair<TimePoint, std::uint64_t>>
+      deadlines_;  ///< in order of time; answered ones stay until due
+  rdma::TimerId hello_timer_{};
+  rdma::TimerId deadline_timer_{};
+  std::function<void(const rdma::CloseReason&)> closed_;
+  bool close_called_ = false;
+};
+
+}  // namespace kbtp::initiator

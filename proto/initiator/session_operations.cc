@@ -1,0 +1,210 @@
+// Operations of an open session: from the caller's wish to the target's completion.
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/initiator/session_impl.h"
+
+namespace kbtp::initiator {
+
+namespace {
+
+wire::DataDescriptor descriptor(const Slice& slice) {
+  return {slice.remote.stag, slice.remote.tagged_offset, static_cast<std::uint32_t>(slice.memory.size())};
+}
+
+wire::StoreBody store_body(const Slice& source, const StoreOptions& options) {
+  wire::StoreBody body;
+  body.source = descriptor(source);
+  body.seal = options.seal;
+  body.invalidate = options.invalidate;
+  return body;
+}
+
+wire::StoreBody inline_body(Octets data, const StoreOptions& options) {
+  wire::StoreBody body;
+  body.inline_data = data;
+  body.seal = options.seal;
+  return body;
+}
+
+wire::RequestHead head(std::uint64_t handle, std::uint16_t generation) {
+  wire::RequestHead head;
+  head.handle = handle;
+  head.generation = generation;
+  return head;
+}
+
+}  // namespace
+
+Result<Buffer> SessionImpl::register_buffer(std::span<std::byte> memory, BufferUse use,
+                                            bool remote_invalidate) {
+  if (stream_ == nullptr) return failure("the session has ended");
+  rdma::RegionSpec spec;
+  spec.memory = memory;
+  switch (use) {
+    case BufferUse::load:
+      spec.access = rdma::Access::remote_write;
+      break;
+    case BufferUse::store:
+      spec.access = rdma::Access::remote_read;
+      // The caller leaves a source alone until its operation has ended, when it serves for nothing else.
+      spec.content = rdma::Content::stable;
+      break;
+    case BufferUse::load_and_store:
+      spec.access = rdma::Access::remote_write | rdma::Access::remote_read;
+      break;
+  }
+  spec.remote_invalidate = remote_invalidate;
+  const auto region = stream_->register_region(spec);
+  if (!region) return unexpected(region.error());
+  return Buffer{*region, memory};
+}
+
+void SessionImpl::unregister_buffer(const Buffer& buffer) {
+  if (stream_ != nullptr) stream_->revoke(buffer.region.stag);
+}
+
+void SessionImpl::load(std::uint64_t handle, const Slice& sink, const LoadOptions& options, Done done) {
+  wire::Load load;
+  load.head = head(handle, options.generation);
+  load.destination = descriptor(sink);
+  load.invalidate = options.invalidate;
+  load.allow_unsealed = options.allow_unsealed;
+  submit(load, std::move(done));
+}
+
+void SessionImpl::probe(std::uint64_t handle, Done done) {
+  load(handle, {}, {.allow_unsealed = true}, std::move(done));
+}
+
+void SessionImpl::store(std::uint64_t handle, const Slice& source, const StoreOptions& options, Done done) {
+  submit(wire::Store{head(handle, options.generation), store_body(source, options)}, std::move(done));
+}
+
+void SessionImpl::alloc_store(std::uint64_t handle, const Slice& source, const StoreOptions& options,
+                              Done done) {
+  submit(wire::AllocStore{head(handle, options.generation), store_body(source, options)}, std::move(done));
+}
+
+void SessionImpl::store_inline(std::uint64_t handle, Octets data, const StoreOptions& options, Done done) {
+  submit(wire::Store{head(handle, options.generation), inline_body(data, options)}, std::move(done));
+}
+
+void SessionImpl::alloc_store_inline(std::uint64_t handle, Octets data, const StoreOptions& options,
+                                     Done done) {
+  submit(wire::AllocStore{head(handle, options.generation), inline_body(data, options)}, std::move(done));
+}
+
+void SessionImpl::free(std::uint64_t handle, std::uint16_t generation, Done done) {
+  submit(wire::Free{head(handle, generation), {}}, std::move(done));
+}
+
+void SessionImpl::submit(const wire::Request& request, Done done) {
+  if (state_ != State::open) {
+    Outcome outcome;
+    outcome.error = failure_.empty() ? "the session has ended" : failure_;
+    loop_.post([done = std::move(done), outcome] { done(outcome); });
+    return;
+  }
+  const std::uint64_t request_id = next_request_id_++;
+  wire::Request numbered = request;
+  std::visit([&](auto& r) { r.head.request_id = request_id; }, numbered);
+
+  Pending pending;
+  pending.message = wire::encode(numbered, options_.assignment);
+  pending.may_invalidate = wire::stag_to_invalidate(numbered);
+  pending.done = std::move(done);
+  pending.deadline = loop_.now() + options_.operation_deadline;
+  deadlines_.emplace_back(pending.deadline, request_id);
+  if (deadline_timer_ == rdma::TimerId::none) watch_deadlines();
+  queue_.emplace_back(request_id, std::move(pending));
+  send_queued();
+}
+
+// G-06: at most Max Requests without a completion.
+void SessionImpl::send_queued() {
+  while (!queue_.empty() && outstanding_.size() < info_.max_requests && stream_ != nullptr) {
+    auto [request_id, pending] = std::move(queue_.front());
+    queue_.pop_front();
+    send(request_id, std::move(pending));
+  }
+}
+
+void SessionImpl::send(std::uint64_t request_id, Pending pending) {
+  std::vector<rdma::WorkRequest> requests;
+  requests.emplace_back(rdma::Send{0, std::move(pending.message), false, {}});
+  outstanding_.emplace(request_id, std::move(pending));
+  stream_->post_receives(1);  // for its completion, before it can come (G-06)
+  stream_->post(std::move(requests));
+}
+
+void SessionImpl::watch_deadlines() {
+  deadline_timer_ = rdma::TimerId::none;
+  const auto unanswered = [this](std::uint64_t id) {
+    return outstanding_.contains(id) ||
+           std::any_of(queue_.begin(), queue_.end(), [id](const auto& queued) { return queued.first == id; });
+  };
+  while (!deadlines_.empty()) {
+    const auto [deadline, request_id] = deadlines_.front();
+    if (deadline > loop_.now()) {
+      deadline_timer_ = loop_.call_at(deadline, [self = shared_from_this()] { self->watch_deadlines(); });
+      return;
+    }
+    deadlines_.pop_front();
+    if (unanswered(request_id)) return fail("the target did not answer an operation in time");
+  }
+}
+
+void SessionImpl::on_received(const rdma::Received& received) {
+  switch (state_) {
+    case State::hello_sent:
+      if (received.immediate || received.invalidated)
+        return fail("the target's first message is no HELLO_ACK");
+      return handle_hello_ack(received.payload);
+    case State::open:
+    case State::closing:
+      return handle_completion(received);
+    case State::connecting:
+    case State::failed:
+    case State::closed:
+      return;
+  }
+}
+
+void SessionImpl::handle_completion(const rdma::Received& received) {
+  if (received.immediate) return fail("the target sent Immediate Data, which this session has no use for");
+  const auto completion =
+      wire::decode_completion(received.payload, options_.assignment, wire::Lengths::lenient);
+  if (!completion) return fail("the target sent no proper COMPLETION: " + completion.error().to_string());
+  const auto found = outstanding_.find(completion->request_id);
+  if (found == outstanding_.end()) return fail("the target completed a Request ID that is not outstanding");
+  Pending pending = std::move(found->second);
+  // RFC 5042 6.2.2: only the STag of this very request may have been invalidated (G-12).
+  if (received.invalidated && received.invalidated != pending.may_invalidate) {
+    return fail("the target invalidated an STag that the request did not name");
+  }
+  outstanding_.erase(found);
+
+  Outcome outcome;
+  outcome.answered = true;
+  outcome.status = completion->status;
+  outcome.generation = completion->generation;
+  outcome.data_length = completion->data_length;
+  outcome.block_offset = completion->block_offset;
+  if (pending.may_invalidate) {
+    // G-12: a plain Send leaves it to us.
+    if (!received.invalidated && *pending.may_invalidate != 0) stream_->revoke(*pending.may_invalidate);
+    outcome.invalidated = true;
+  }
+  send_queued();
+  pending.done(outcome);
+  close_when_idle();
+}
+
+void SessionImpl::on_completion(const rdma::Completion& completion) {
+  // Sends that were flushed end with the stream; on_closed() tells their operations.
+  if (completion.status == rdma::WorkStatus::bad_request) fail("the provider refused to send a request");
+}
+
+}  // namespace kbtp::initiator

@@ -1,0 +1,166 @@
+// From the connection to HELLO_ACK, and the end of a session.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/random.h"
+#include "proto/initiator/session_impl.h"
+#include "proto/wire/hello.h"
+
+namespace kbtp::initiator {
+
+namespace {
+
+ConnectPhase phase_of(const rdma::CloseReason& reason) {
+  switch (reason.phase) {
+    case rdma::Phase::tcp:
+      return ConnectPhase::tcp;
+    case rdma::Phase::mpa:
+      return ConnectPhase::mpa;
+    case rdma::Phase::open:
+      return ConnectPhase::hello;
+  }
+  return ConnectPhase::hello;
+}
+
+}  // namespace
+
+SessionImpl::SessionImpl(rdma::Provider& provider, ConnectOptions options, Connected connected)
+    : provider_(provider),
+      options_(std::move(options)),
+      connected_(std::move(connected)),
+      loop_(provider.loop(options_.loop_index)),
+      next_request_id_(random_u64()) {}
+
+void SessionImpl::start() {
+  self_ = shared_from_this();
+  rdma::StreamOptions stream;
+  stream.domain = provider_.create_domain();        // streams of one process share no STags
+  stream.receive_size = wire::kInitialReceiveSize;  // G-07
+  stream.initial_receives = 1;                      // for HELLO_ACK; each request adds its own (G-06)
+  stream.ird = options_.ird;
+  stream.ord = options_.ord;
+  stream.setup_deadline = options_.setup_deadline;
+  stream.send_deadline = options_.send_deadline;
+  provider_.connect(options_.address, options_.loop_index, stream, *this);
+}
+
+void SessionImpl::on_open(rdma::Stream& stream, Octets) {
+  stream_ = &stream;
+  state_ = State::hello_sent;
+  hello_timer_ = loop_.call_at(loop_.now() + options_.hello_deadline, [self = shared_from_this()] {
+    self->hello_timer_ = rdma::TimerId::none;
+    if (self->state_ == State::hello_sent) self->fail("the target did not answer HELLO in time");
+  });
+  wire::Hello hello;
+  hello.request_id = next_request_id_++;
+  hello.base_handle = options_.base_handle.value_or(wire::kNoBaseHandle);
+  hello.max_requests = options_.max_requests;
+  hello.receive_size = wire::kInitialReceiveSize;
+  hello.quota = options_.quota;
+  hello.handle_count = options_.handles;
+  hello.identity = options_.identity;
+  std::vector<rdma::WorkRequest> requests;
+  requests.emplace_back(rdma::Send{0, wire::encode(hello, options_.assignment), false, {}});
+  stream.post(std::move(requests));
+}
+
+void SessionImpl::handle_hello_ack(Octets payload) {
+  const auto ack = wire::decode_hello_ack(payload, options_.assignment);
+  if (!ack) return fail("the target's answer to HELLO is malformed: " + ack.error().to_string());
+  if (ack->request_id != next_request_id_ - 1)
+    return fail("HELLO_ACK answers another Request ID than HELLO's");
+  if (ack->status != wire::Status::success) {
+    std::string text = "the target refused HELLO with " + std::string(wire::to_string(ack->status));
+    if (ack->status == wire::Status::unsupported_version) {
+      text += "; it speaks versions " + std::to_string(ack->min_version) + " to " +
+              std::to_string(ack->max_version);
+    }
+    fail_connect({ConnectPhase::hello, ack->status, text});
+    return fail(text);
+  }
+  if (ack->version != wire::kVersion) return fail("the target chose a version that was not offered");
+  if (ack->max_requests == 0 || ack->block_size == 0)
+    return fail("HELLO_ACK grants no credit or no Block Size");
+  info_.base_handle = ack->base_handle;
+  info_.handles = ack->handle_count;
+  info_.quota = ack->quota;
+  info_.usage = ack->usage;
+  info_.block_size = ack->block_size;
+  info_.blocks = ack->pool_blocks;
+  info_.max_requests = ack->max_requests;
+  info_.max_inline = ack->max_inline;
+  info_.features = ack->granted;
+  if (hello_timer_ != rdma::TimerId::none) loop_.cancel(hello_timer_);
+  hello_timer_ = rdma::TimerId::none;
+  state_ = State::open;
+  if (auto connected = std::exchange(connected_, {})) connected(std::static_pointer_cast<Session>(self_));
+}
+
+void SessionImpl::fail_connect(ConnectError error) {
+  if (auto connected = std::exchange(connected_, {})) connected(unexpected(std::move(error)));
+}
+
+void SessionImpl::fail(const std::string& why) {
+  if (state_ == State::failed || state_ == State::closed) return;
+  state_ = State::failed;
+  failure_ = why;
+  if (stream_ != nullptr) stream_->abort(why);
+}
+
+void SessionImpl::abort(std::string why) { fail(why); }
+
+void SessionImpl::close() {
+  if (state_ != State::open) return;
+  state_ = State::closing;
+  close_when_idle();
+}
+
+void SessionImpl::close_when_idle() {
+  if (state_ != State::closing || !outstanding_.empty() || !queue_.empty() || stream_ == nullptr) return;
+  if (!std::exchange(close_called_, true)) stream_->close(std::chrono::seconds(1));
+}
+
+void SessionImpl::on_peer_finished() {
+  // A target that finishes first has ended the session; nothing that is outstanding will be answered.
+  if (state_ == State::open || state_ == State::closing) {
+    if (outstanding_.empty() && queue_.empty()) {
+      state_ = State::closing;
+      return close_when_idle();
+    }
+    fail("the target ended the session");
+  } else if (state_ == State::hello_sent) {
+    fail("the target ended the session before HELLO_ACK");
+  }
+}
+
+std::string SessionImpl::why_closed(const rdma::CloseReason& reason) const {
+  if (!failure_.empty()) return failure_;
+  return reason.text.empty() ? "the session has ended" : reason.text;
+}
+
+void SessionImpl::on_closed(std::function<void(const rdma::CloseReason& reason)> callback) {
+  closed_ = std::move(callback);
+}
+
+void SessionImpl::on_closed(const rdma::CloseReason& reason) {
+  const auto self = std::exchange(self_, nullptr);
+  loop_.post([self] {});  // the provider may still stand in its call
+  state_ = State::closed;
+  stream_ = nullptr;
+  for (rdma::TimerId* timer : {&hello_timer_, &deadline_timer_}) {
+    if (*timer != rdma::TimerId::none) loop_.cancel(*timer);
+    *timer = rdma::TimerId::none;
+  }
+  fail_connect({phase_of(reason), {}, why_closed(reason)});
+
+  Outcome outcome;
+  outcome.error = why_closed(reason);
+  const auto outstanding = std::exchange(outstanding_, {});
+  const auto queue = std::exchange(queue_, {});
+  for (const auto& [id, pending] : outstanding) pending.done(outcome);
+  for (const auto& [id, pending] : queue) pending.done(outcome);
+  if (const auto closed = std::exchange(closed_, {})) closed(reason);
+}
+
+}  // namespace kbtp::initiator

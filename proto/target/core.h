@@ -1,0 +1,107 @@
+// What the sessions of one target share: memory, quotas, ranges, the line of each handle, counters. Internal
+// to proto/target.
+
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "proto/memory/block_table.h"
+#include "proto/memory/pins.h"
+#include "proto/memory/pool.h"
+#include "proto/memory/quota.h"
+#include "proto/memory/ring.h"
+#include "proto/target/handle_queue.h"
+#include "proto/target/ranges.h"
+#include "proto/target/target.h"
+
+namespace kbtp::target {
+
+/// A configured initiator with the range that waits for it.
+struct NamedRange {
+  std::string address;
+  std::shared_ptr<Range> range;
+};
+
+class Core : public std::enable_shared_from_this<Core> {
+ public:
+  [[nodiscard]] static Result<std::shared_ptr<Core>> create(TargetConfig config, rdma::Provider& provider);
+
+  [[nodiscard]] rdma::AcceptDecision accept(const rdma::ConnectionRequest& request, rdma::Loop& loop);
+  [[nodiscard]] Snapshot snapshot() const;
+  void drain(std::function<void()> done);
+
+  // Sessions; any thread.
+  /// False when max_sessions are open already.
+  [[nodiscard]] bool session_opened();
+  void session_never_opened() { open_.fetch_sub(1); }
+  /// The session has ended and given back all it held; `was_open` when session_opened() had been true.
+  void session_gone(const std::shared_ptr<Session>& session, bool was_open);
+  [[nodiscard]] std::uint32_t domain_index(const std::string& name) const;
+
+  // Blocks; any thread.
+  /// One unit of usage (3.4); false is NO_SPACE.
+  [[nodiscard]] bool take_unit(memory::OwnerId owner);
+  void return_unit(memory::OwnerId owner);
+  /// Whether a session that has `session_pins` may pin one more block (E-5). Ends in unpin().
+  [[nodiscard]] bool try_pin(std::uint32_t session_pins);
+  void unpin();
+  /// The block goes back to the ring: at once, or when its last pin drops. The entry is updated before (6.4).
+  void retire(std::uint64_t block_offset, bool scrub);
+  /// Puts a block that was allocated and never bound back on the ring (G-20).
+  void put_back(std::uint64_t block_offset);
+
+  void count(wire::Opcode opcode, wire::Status status, std::uint64_t octets);
+
+  TargetConfig config;
+  rdma::Provider& provider;
+  rdma::DomainId rdma_domain{};
+  std::uint64_t reserve;  ///< R
+  bool several_domains = false;
+  memory::Pool pool;
+  memory::BlockTable table;
+  std::unique_ptr<memory::Ring> ring;
+  memory::QuotaBook quotas;
+  RangeBook ranges;
+  HandleQueue queue;
+  std::unordered_map<Uuid, NamedRange> named;  ///< never changes after create()
+
+  std::atomic<std::uint64_t> free_blocks{0};
+  std::atomic<std::uint64_t> bound_handles{0};
+  std::atomic<std::uint64_t> usage{0};
+  std::atomic<std::uint64_t> copied_loads{0};
+  std::atomic<std::uint64_t> refused{0};
+
+  memory::Pins pins;
+
+ private:
+  Core(TargetConfig config_of, rdma::Provider& provider_of, std::uint64_t reserve_of, memory::Pool pool_of,
+       memory::BlockTable table_of);
+  [[nodiscard]] Result<> open_named_ranges();
+  void give_back(std::uint64_t number);
+
+  struct Counters {
+    std::array<std::atomic<std::uint64_t>, wire::kStatusCount> by_status{};
+    std::atomic<std::uint64_t> octets{0};
+  };
+  std::array<Counters, wire::kOpcodeCount> counters_;
+  std::vector<std::string> domains_;
+  std::unique_ptr<std::atomic<bool>[]> scrub_;  ///< by block number: clear it before it returns
+  std::atomic<std::uint64_t> pinned_{0};
+
+  mutable std::mutex mutex_;
+  std::unordered_map<const Session*, std::shared_ptr<Session>> sessions_;
+  std::uint64_t sessions_total_ = 0;
+  std::atomic<std::uint32_t> open_{0};
+  bool draining_ = false;
+  std::vector<std::function<void()>> drained_;
+};
+
+}  // namespace kbtp::target

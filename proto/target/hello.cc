@@ -1,0 +1,144 @@
+// HELLO and HELLO_ACK: who the initiator is, what it gets, and every refusal (G-05, G-39, G-51, P-09, P-10).
+
+#include <algorithm>
+#include <utility>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "proto/target/session.h"
+
+namespace kbtp::target {
+
+namespace {
+
+std::uint32_t limited(std::uint32_t wanted, std::uint32_t limit) {
+  return limit == 0 ? wanted : std::min(wanted, limit);
+}
+std::uint64_t limited(std::uint64_t wanted, std::uint64_t limit) {
+  return limit == 0 ? wanted : std::min(wanted, limit);
+}
+
+}  // namespace
+
+void Session::handle_hello(Octets payload) {
+  if (hello_timer_ != rdma::TimerId::none) loop_.cancel(hello_timer_);
+  hello_timer_ = rdma::TimerId::none;
+  const auto hello = wire::decode_hello(payload, core_->config.assignment);
+  if (!hello) {  // P-04
+    peer_log(spdlog::level::warn,
+             stream_->peer().to_string() + " sent no HELLO: " + hello.error().to_string());
+    return disconnect();
+  }
+  if (hello->min_version > wire::kVersion || hello->max_version < wire::kVersion) {
+    return refuse_hello(*hello, wire::Status::unsupported_version);
+  }
+  if (hello->receive_size < wire::kMaxCompletionSize) {  // P-18
+    return refuse_hello(*hello, wire::Status::no_resources);
+  }
+  if (const auto refusal = find_range(*hello)) return refuse_hello(*hello, *refusal);
+  claim_range(*hello);
+}
+
+// G-51: an identity counts only when it is configured and comes from the address that proves it.
+std::optional<wire::Status> Session::find_range(const wire::Hello& hello) {
+  const AnonymousPolicy& policy = core_->config.anonymous;
+  const auto named = core_->named.find(hello.identity);
+  if (named != core_->named.end()) {
+    if (named->second.address != stream_->peer().host()) return wire::Status::access_denied;
+    range_ = named->second.range;
+    domain_ = range_->domain;
+    return std::nullopt;
+  }
+  const bool welcome = hello.identity.is_zero() ? policy.accept_anonymous : policy.accept_unknown_identity;
+  if (!welcome) return wire::Status::access_denied;
+  domain_ = core_->domain_index(policy.domain);
+  return std::nullopt;
+}
+
+void Session::claim_range(const wire::Hello& hello) {
+  if (range_ != nullptr) {
+    const auto older = core_->ranges.claim(*range_, shared_from_this());
+    if (older != nullptr) {
+      // G-51: the same authenticated peer is back; its old session is drained first.
+      state_ = State::hello_waits;
+      const auto again = [self = shared_from_this(), hello] {
+        self->loop_.post([self, hello] {
+          if (self->state_ == State::hello_waits) self->claim_range(hello);
+        });
+      };
+      older->loop().post([older, again] { older->supersede(again); });
+      return;
+    }
+    claimed_ = true;
+  }
+  if (!core_->session_opened()) return refuse_hello(hello, wire::Status::no_resources);
+  counted_open_ = true;
+  if (range_ == nullptr && !open_private_range(hello)) return refuse_hello(hello, wire::Status::no_resources);
+  accept_hello(hello);
+}
+
+// P-09: a smaller grant when quota or handles run short, a refusal only when nothing is left.
+bool Session::open_private_range(const wire::Hello& hello) {
+  const AnonymousPolicy& policy = core_->config.anonymous;
+  const std::uint64_t handles = limited(hello.handle_count, policy.max_handles);
+  if (handles == 0) return true;  // a session that only loads (G-54)
+  const std::uint32_t quota = limited(hello.quota, policy.max_quota);
+  const auto at = hello.base_handle == wire::kNoBaseHandle ? std::nullopt : std::optional(hello.base_handle);
+  const auto range = core_->ranges.open(at, handles, [&](Range& r) {
+    const auto grant = core_->quotas.open(quota);
+    r.owner = grant.owner;
+    r.quota = grant.quota;
+    r.domain = domain_;
+  });
+  if (range == nullptr) return false;
+  range_ = range;
+  return quota == 0 || range->quota > 0;
+}
+
+void Session::accept_hello(const wire::Hello& hello) {
+  const TargetConfig& config = core_->config;
+  wire::HelloAck ack;
+  ack.request_id = hello.request_id;
+  ack.version = ack.min_version = ack.max_version = wire::kVersion;
+  ack.max_requests = hello.max_requests == 0 ? config.max_requests  // P-18
+                                             : std::min(hello.max_requests, config.max_requests);
+  ack.max_inline = config.max_inline;
+  ack.block_size = config.block_size;
+  ack.pool_blocks = config.blocks;  // F, the reserve included (P-07)
+  if (range_ != nullptr) {
+    ack.base_handle = range_->base;
+    ack.handle_count = range_->count;
+    ack.quota = range_->quota;
+    ack.usage = core_->quotas.usage(range_->owner);
+  }
+  // Direct modes are not granted, and RECORD_COMPLETION never in the RDMAP binding (6.5).
+  if (fault(Fault::record_completion_offered)) ack.granted.record_completion = true;
+
+  state_ = State::open;
+  // G-06: one receive for each credit. What is left of the first two covers the HELLO's own.
+  stream_->post_receives(ack.max_requests);
+  std::vector<rdma::WorkRequest> requests;
+  posted_.push_back({});
+  requests.emplace_back(rdma::Send{next_work_++, wire::encode(ack, config.assignment), false, {}});
+  stream_->post(std::move(requests));
+}
+
+void Session::refuse_hello(const wire::Hello& hello, wire::Status status) {
+  peer_log(spdlog::level::info,
+           stream_->peer().to_string() + ": HELLO refused with " + std::string(wire::to_string(status)));
+  if (counted_open_) {
+    counted_open_ = false;
+    core_->session_never_opened();
+  }
+  wire::HelloAck ack;
+  ack.request_id = hello.request_id;
+  ack.status = status;
+  if (status == wire::Status::unsupported_version) ack.min_version = ack.max_version = wire::kVersion;
+  std::vector<rdma::WorkRequest> requests;
+  posted_.push_back({});
+  requests.emplace_back(rdma::Send{next_work_++, wire::encode(ack, core_->config.assignment), false, {}});
+  stream_->post(std::move(requests));
+  disconnect();
+}
+
+}  // namespace kbtp::target
