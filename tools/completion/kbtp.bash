@@ -1,0 +1,52 @@
+# bash completion for kbtp and kbtp-trace-gen. Subcommands and options are read from --help, so that what the
+# installed program knows is what is offered.
+
+_kbtp_words() {
+  # The first words of the lines below "Subcommands:", and every --option of the help text.
+  "$@" --help 2>/dev/null | awk '
+    /^Subcommands:/ { subcommands = 1; next }
+    /^[A-Z]/ { subcommands = 0 }
+    subcommands && /^  [a-z]/ { print $1 }
+    match($0, /--[a-z][-a-z]*/) && /^  -/ { print substr($0, RSTART, RLENGTH) }'
+}
+
+_kbtp() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=(kbtp) word
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case $word in
+      -*) break ;;
+      *) command+=("$word") ;;
+    esac
+  done
+  case $previous in
+    --config | --input | --output | --json | --expect | --write-expect | --profile | --out | --rerun-failed)
+      mapfile -t COMPREPLY < <(compgen -f -- "$current")
+      return
+      ;;
+    --crc) mapfile -t COMPREPLY < <(compgen -W "on off" -- "$current") && return ;;
+    --wait) mapfile -t COMPREPLY < <(compgen -W "spin block" -- "$current") && return ;;
+    --network) mapfile -t COMPREPLY < <(compgen -W "trusted untrusted" -- "$current") && return ;;
+    --transport) mapfile -t COMPREPLY < <(compgen -W "rdmap" -- "$current") && return ;;
+    --congestion-control)
+      mapfile -t COMPREPLY < <(compgen -W "$(cat /proc/sys/net/ipv4/tcp_available_congestion_control)" -- "$current")
+      return
+      ;;
+  esac
+  if [[ ${command[*]} == "kbtp replay"* && $current != -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -f -- "$current")
+    return
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$(_kbtp_words "${command[@]}")" -- "$current")
+}
+
+_kbtp_trace_gen() {
+  local current=${COMP_WORDS[COMP_CWORD]}
+  if [[ ${COMP_WORDS[COMP_CWORD - 1]} == --output ]]; then
+    mapfile -t COMPREPLY < <(compgen -f -- "$current")
+    return
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$(_kbtp_words kbtp-trace-gen)" -- "$current")
+}
+
+complete -F _kbtp kbtp
+complete -F _kbtp_trace_gen kbtp-trace-gen
