@@ -76,8 +76,8 @@ SyncInitiator::~SyncInitiator() { close(); }
 
 Expected<std::unique_ptr<SyncInitiator>, ConnectError> SyncInitiator::connect(rdma::Provider& provider,
                                                                               ConnectOptions options) {
-  using Outcome = Expected<std::unique_ptr<SyncInitiator>, ConnectError>;
-  const auto result = std::make_shared<Waited<Outcome>>();
+  using Answer = Expected<std::unique_ptr<SyncInitiator>, ConnectError>;
+  const auto result = std::make_shared<Waited<Answer>>();
   initiator::connect(
       provider, std::move(options), [result](Expected<std::shared_ptr<Session>, ConnectError> session) {
         if (!session) return result->deliver(unexpected(session.error()));
