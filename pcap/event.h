@@ -120,8 +120,8 @@ struct Note {
 
 struct Event {
   Side from = Side::client;
-  FrameRef first;            ///< that brought its first octet
-  FrameRef frame;            ///< that completed it: events of a connection are in the order of these
+  FrameRef first;  ///< that brought its first octet
+  FrameRef frame;  ///< with which it was whole and in order: events of a connection are in this order
   std::uint64_t offset = 0;  ///< stream offset of its first octet
   std::variant<Startup, BadStartup, Fpdu, Message, TcpEnd, Missing, Note> what;
   std::shared_ptr<const std::vector<std::byte>> octets;

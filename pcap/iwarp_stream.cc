@@ -50,16 +50,16 @@ void IwarpStream::next_unit() {
 }
 
 void IwarpStream::take(const Run& run) {
-  if (run.missing()) sink_(Event{from_, run.frame, run.frame, run.offset, Missing{run.length}, {}});
+  if (run.missing()) sink_(Event{from_, run.frame, run.ready, run.offset, Missing{run.length}, {}});
   std::uint64_t done = 0;
   while (done < run.length) {
     if (unit_.empty()) {
       first_ = run.frame;
       offset_ = run.offset + done;
       if (state_ == State::fpdus && agreement_.rejected())
-        stop(run.frame, "octets behind a rejected start-up are no FPDUs (RFC 5044 7.1.1)");
+        stop(run.ready, "octets behind a rejected start-up are no FPDUs (RFC 5044 7.1.1)");
       if (state_ == State::fpdus && agreement_.markers_from(from_))
-        stop(run.frame, "markers were asked for: FPDUs of this direction are not taken apart");
+        stop(run.ready, "markers were asked for: FPDUs of this direction are not taken apart");
     }
     if (state_ == State::not_decoded) {
       skipped_ += run.length - done;
@@ -75,7 +75,7 @@ void IwarpStream::take(const Run& run) {
       unit_.insert(unit_.end(), piece.begin(), piece.end());
     }
     done += n;
-    unit_grew(run.frame);
+    unit_grew(run.ready);
   }
 }
 

@@ -13,6 +13,7 @@ std::int64_t Reassembler::place(std::uint32_t sequence) const {
 }
 
 void Reassembler::segment(const TcpSegment& segment, FrameRef frame, const Sink& sink) {
+  now_ = frame;
   if (segment.rst) return;  // what an RST may carry is text for people, not stream (RFC 9293 3.5.3)
   std::uint32_t sequence = segment.sequence;
   if (segment.syn) {
@@ -57,7 +58,7 @@ void Reassembler::take(std::uint64_t offset, std::uint64_t length, Octets octets
   if (offset == next_ && waiting_.empty()) {  // the usual case: nothing is copied
     if (octets.empty()) counters_.missing += length;
     next_ += length;
-    sink(Run{offset, length, octets, frame});
+    sink(Run{offset, length, octets, frame, now_});
     return;
   }
   keep(offset, length, octets, frame);
@@ -112,20 +113,21 @@ void Reassembler::release(const Sink& sink) {
     waiting_octets_ -= run.octets.size();
     if (run.octets.empty()) counters_.missing += run.length;
     next_ += run.length;
-    sink(Run{node.key(), run.length, run.octets, run.frame});
+    sink(Run{node.key(), run.length, run.octets, run.frame, now_});
   }
 }
 
 void Reassembler::give_up_first_gap(const Sink& sink) {
   const auto first = waiting_.begin();
-  const Run gap{next_, first->first - next_, {}, first->second.frame};
+  const Run gap{next_, first->first - next_, {}, first->second.frame, now_};
   counters_.missing += gap.length;
   next_ = first->first;
   sink(gap);
   release(sink);
 }
 
-void Reassembler::finish(const Sink& sink) {
+void Reassembler::finish(FrameRef last, const Sink& sink) {
+  now_ = last;
   while (!waiting_.empty()) give_up_first_gap(sink);
 }
 

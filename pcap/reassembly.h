@@ -31,6 +31,7 @@ struct Run {
   std::uint64_t length = 0;
   Octets octets;
   FrameRef frame;  ///< that brought it; for octets that are lacking, the one that made it known
+  FrameRef ready;  ///< with which it came to be in order; runs leave in the order of these
   [[nodiscard]] bool missing() const { return octets.empty(); }
 };
 
@@ -52,8 +53,8 @@ class Reassembler {
 
   /// Takes a segment of this direction; `sink` is called for each run that is now in order.
   void segment(const TcpSegment& segment, FrameRef frame, const Sink& sink);
-  /// The capture is over: gives out what still waits, gaps as missing runs.
-  void finish(const Sink& sink);
+  /// The capture is over with frame `last`: gives out what still waits, gaps as missing runs.
+  void finish(FrameRef last, const Sink& sink);
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
   /// The offset behind the last octet that was given out.
@@ -82,6 +83,7 @@ class Reassembler {
   std::optional<std::uint64_t> fin_;
   std::map<std::uint64_t, Waiting> waiting_;  ///< by offset, disjoint, all behind next_
   std::size_t waiting_octets_ = 0;
+  FrameRef now_;
   Counters counters_;
 };
 

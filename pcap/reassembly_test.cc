@@ -36,7 +36,7 @@ class Stream {
     segment.fin = true;
     feed(segment);
   }
-  void finish() { reassembler_.finish(sink()); }
+  void finish() { reassembler_.finish(FrameRef{frame_ + 1, 0}, sink()); }
 
   /// Octets so far; missing ones are 0xEE.
   Bytes octets;
@@ -49,6 +49,7 @@ class Stream {
     return [this](const Run& run) {
       EXPECT_EQ(run.offset, octets.size());
       EXPECT_GT(run.length, 0U);
+      EXPECT_GE(run.ready.number, runs.empty() ? 1 : runs.back().ready.number);
       if (run.missing()) {
         octets.resize(octets.size() + run.length, std::byte{0xEE});
       } else {
@@ -193,6 +194,16 @@ TEST(Reassembly, FinHasItsPlace) {
   EXPECT_EQ(stream.get().next_offset(), 0U);
   stream.data(0, pattern(4));
   EXPECT_EQ(stream.get().next_offset(), 4U);
+}
+
+TEST(Reassembly, RunsTellTheFrameThatBroughtThemAndTheOneThatLetThemOut) {
+  Stream stream(5);
+  stream.syn();
+  stream.data(4, pattern(4));
+  stream.data(0, pattern(4));
+  ASSERT_EQ(stream.runs.size(), 2U);
+  EXPECT_EQ(stream.runs[1].frame.number, 2U);
+  EXPECT_EQ(stream.runs[1].ready.number, 3U);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ class TraceDecoder::Live {
 
   Connection finish() {
     for (Direction* direction : {&client_, &server_}) {
-      direction->reassembler.finish(direction->sink);
+      direction->reassembler.finish(last_, direction->sink);
       if (direction->ended) continue;
       if (direction->reassembler.fin_offset()) {
         direction->end(TcpEnd::Kind::fin, last_, *this);

@@ -1,0 +1,25 @@
+// The second opinion: what tshark 4.0 reads in a capture file. Its iWARP dissector shares nothing with ours.
+//
+// How it is asked: the iWARP heuristic goes before dissectors that are bound to a port, and the two
+// heuristics that would take the ULP's octets for another protocol are off. tshark recognises a stream by its
+// MPA Request and Reply, which must be in the capture.
+
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "second_opinion/rows.h"
+
+namespace kbtp::second_opinion {
+
+/// Why tshark cannot be asked here; empty when it can.
+[[nodiscard]] std::string tshark_missing();
+
+/// All FPDUs that tshark sees in a file.
+[[nodiscard]] Result<Rows> ask_tshark(const std::string& path);
+
+/// Reads what `tshark -T pdml -J "ip ipv6 tcp iwarp_mpa iwarp_ddp_rdmap"` prints.
+[[nodiscard]] Rows read_pdml(const std::string& pdml);
+
+}  // namespace kbtp::second_opinion
