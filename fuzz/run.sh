@@ -2,13 +2,13 @@
 # Builds preset `fuzz` and runs each fuzzer for SECONDS from its committed corpus, which stays as it is.
 # Fails on a finding; prints the lines of the decoders that a fuzzer and its corpus reached.
 #
-#   fuzz/run.sh SECONDS [NAME...]        NAME: mpa ddp rdmap kbtp; all of them without one
+#   fuzz/run.sh SECONDS [NAME...]        NAME: mpa ddp rdmap kbtp trace; all of them without one
 #
 # KBTP_FUZZ_BUILD names another build folder, KBTP_FUZZ_JOBS how many compilers run at once.
 set -eu
 
 usage() {
-  echo "usage: fuzz/run.sh SECONDS [NAME...]   (NAME: mpa ddp rdmap kbtp)" >&2
+  echo "usage: fuzz/run.sh SECONDS [NAME...]   (NAME: mpa ddp rdmap kbtp trace)" >&2
   exit 2
 }
 
@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 seconds=$1
 shift
 case $seconds in '' | *[!0-9]*) usage ;; esac
-[ $# -gt 0 ] || set -- mpa ddp rdmap kbtp
+[ $# -gt 0 ] || set -- mpa ddp rdmap kbtp trace
 
 build=${KBTP_FUZZ_BUILD:-build/fuzz}
 targets=
@@ -55,9 +55,10 @@ for name; do
   # The room of the decoder, without tests, fuzzers and what it merely uses.
   case $name in
     kbtp) room=proto/wire ;;
+    trace) room=pcap ;;
     *) room=rdmap_binding/$name ;;
   esac
-  sources=$(find "$room" -name '*.cc' ! -name '*_test.cc' ! -name 'fuzz_*.cc' | sort)
+  sources=$(find "$room" -name '*.cc' ! -name '*_test.cc' ! -name 'fuzz_*.cc' ! -name 'live_*.cc' | sort)
   echo "decoder lines reached (file, lines, missed, part):"
   # shellcheck disable=SC2086  # one word a file
   llvm-cov-19 report "$program" -instr-profile="$work/$name/profile" -show-functions=false $sources |

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include "pcap/test_frames.h"
@@ -166,6 +167,45 @@ TEST_P(LiveCaptureTest, FramesBeyondTheBoundAreCounted) {
   EXPECT_TRUE(trace.complete);
   EXPECT_GT(trace.not_kept, 0U);
   EXPECT_FALSE(trace.whole());
+}
+
+TEST_P(LiveCaptureTest, WhatIsMissingIsToldOf) {
+  LiveCapture::Options options;
+  options.ports = {listener_.address().port()};
+  options.buffer_octets = 1 << 20;  // a few frames: a burst overruns it, or not, as threads run
+  capture_ = std::move(*LiveCapture::open(options));
+  const auto share = capture_->begin_case();
+  const Socket client(family(), true);
+  share->add_local(client.address());
+  const SocketAddress to = listener_.address();
+  ASSERT_EQ(::connect(client.fd(), to.get(), to.length()), 0);
+  const Socket server(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  constexpr std::size_t kBurst = 32 << 20;
+  std::thread reader([&] {
+    std::vector<std::byte> buffer(1 << 20);
+    while (::recv(server.fd(), buffer.data(), buffer.size(), 0) > 0) {
+    }
+  });
+  const std::vector<std::byte> chunk(1 << 20);
+  for (std::size_t sent = 0; sent < kBurst; sent += chunk.size())
+    EXPECT_EQ(::send(client.fd(), chunk.data(), chunk.size(), 0), static_cast<ssize_t>(chunk.size()));
+  ::shutdown(client.fd(), SHUT_WR);
+  reader.join();
+  const CaseTrace trace = share->finish(Clock::now() + 20s);
+  ASSERT_TRUE(trace.complete);
+  Reassembler stream;
+  std::uint64_t octets = 0;
+  const auto count = [&](const Run& run) { octets += run.missing() ? 0 : run.length; };
+  for (const Frame& frame : trace.frames) {
+    const auto packet = decode_frame(frame);
+    ASSERT_TRUE(packet);
+    const auto& segment = std::get<TcpSegment>(*packet);
+    if (segment.source == TransportAddress::from(client.address()))
+      stream.segment(segment, {frame.number, frame.time_ns}, count);
+  }
+  stream.finish({}, count);
+  EXPECT_TRUE(octets == kBurst || !trace.whole()) << octets << " octets, " << trace.dropped << " dropped";
+  RecordProperty("dropped", std::to_string(trace.dropped));
 }
 
 TEST_P(LiveCaptureTest, ACaseMayOutliveTheCapture) {
