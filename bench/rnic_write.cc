@@ -1,12 +1,15 @@
 // A quick look at the RNIC alone: RDMA Writes or Reads of 1 MiB, 16 outstanding, between two RNICs of one process,
 // each with its own polling loop, over one loopback connection. `kbtp bench` measures the whole stack.
 //
-//   rnic_write [write|read|ping] [crc|nocrc] [seconds] [congestion control] [octets]
+//   rnic_write [write|read|ping] [crc|nocrc] [seconds] [congestion control] [octets] [block]
+//
+// With `block` the loops sleep, and the CPU seconds per GB (both sides) say what a busy machine hides.
 
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <future>
 #include <string>
 #include <vector>
@@ -95,7 +98,7 @@ int main(int argc, char** argv) {
   const std::size_t size = argc > 5 ? std::strtoul(argv[5], nullptr, 10) : std::size_t{1} << 20;
   rnic::RnicOptions options;
   options.crc = crc;
-  options.spin = true;
+  options.spin = argc <= 6;
   if (argc > 4) options.congestion_control = argv[4];
   auto server = rnic::Rnic::create(options);
   auto client = rnic::Rnic::create(options);
@@ -118,6 +121,7 @@ int main(int argc, char** argv) {
   active.stag = passive.opened.get_future().get();
   active.running = op == "ping" ? 1 : kOutstanding;
   const auto begin = Clock::now();
+  const std::clock_t cpu_begin = std::clock();
   (*client)->loop(0).post([&] {
     for (std::size_t slot = 0, n = active.running; slot < n; ++slot) active.post(slot);
   });
@@ -125,12 +129,13 @@ int main(int argc, char** argv) {
   active.stop = true;
   active.finished.get_future().wait();
   const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double cpu = static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC;
   (*client)->loop(0).post([&] { active.stream->close(); });
   active.closed.get_future().wait();
   passive.closed.get_future().wait();
   const double each = static_cast<double>(active.count);
-  std::printf("%s crc=%d size=%zu: %.2f GB/s, %.0f op/s, %.2f us/op\n", op.c_str(), crc, size,
-              op == "ping" ? 0.0 : each * static_cast<double>(size) / elapsed / 1e9, each / elapsed,
-              elapsed / each * 1e6);
+  const double gigabytes = op == "ping" ? 0.0 : each * static_cast<double>(size) / 1e9;
+  std::printf("%s crc=%d size=%zu: %.2f GB/s, %.0f op/s, %.2f us/op, %.3f CPU s/GB\n", op.c_str(), crc, size,
+              gigabytes / elapsed, each / elapsed, elapsed / each * 1e6, gigabytes > 0 ? cpu / gigabytes : 0.0);
   return 0;
 }
