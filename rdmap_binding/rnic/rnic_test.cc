@@ -1,0 +1,415 @@
+// The RNIC over real sockets on loopback, IPv4 and IPv6.
+
+#include "rdmap_binding/rnic/rnic.h"
+
+#include <arpa/inet.h>
+#include <condition_variable>
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/hex.h"
+#include "rdmap_binding/rnic/engine_rig.h"
+
+namespace kbtp::rnic::test {
+namespace {
+
+using rdma::Access;
+using rdma::CloseReason;
+using rdma::Content;
+
+constexpr auto kPatience = std::chrono::seconds(30);  // of a wait for something that must happen
+
+/// A handler whose records may be waited for from the test's thread.
+class Waiter : public rdma::StreamHandler {
+ public:
+  void on_open(rdma::Stream& s, Octets data) override {
+    note([&] {
+      stream = &s;
+      private_data = to_vector(data);
+    });
+  }
+  void on_received(const rdma::Received& r) override {
+    if (echo) {
+      stream->post_receives(1);
+      stream->post({rdma::Send{0, to_vector(r.payload), false, std::nullopt}});
+    }
+    note([&] { received.push_back(to_vector(r.payload)); });
+  }
+  void on_completion(const rdma::Completion& c) override {
+    note([&] { completions.push_back(c); });
+  }
+  void on_peer_finished() override { stream->close(); }
+  void on_closed(const CloseReason& reason) override {
+    note([&] { closed = reason; });
+  }
+  template <class F>
+  [[nodiscard]] bool wait(F&& condition) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, kPatience, condition);
+  }
+  [[nodiscard]] bool wait_open() {
+    return wait([&] { return stream != nullptr || closed.has_value(); }) && stream != nullptr;
+  }
+  [[nodiscard]] bool wait_closed() {
+    return wait([&] { return closed.has_value(); });
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool echo = false;
+  rdma::Stream* stream = nullptr;
+  std::vector<std::byte> private_data;
+  std::vector<std::vector<std::byte>> received;
+  std::vector<rdma::Completion> completions;
+  std::optional<CloseReason> closed;
+
+ private:
+  template <class F>
+  void note(F&& change) {
+    const std::scoped_lock lock(mutex);
+    change();
+    changed.notify_all();
+  }
+};
+
+void on_loop(rdma::Loop& loop, const std::function<void()>& task) {
+  std::mutex mutex;
+  std::condition_variable done;
+  bool ran = false;
+  loop.post([&] {
+    task();
+    const std::scoped_lock lock(mutex);
+    ran = true;
+    done.notify_all();
+  });
+  std::unique_lock lock(mutex);
+  done.wait(lock, [&] { return ran; });
+}
+
+std::unique_ptr<Rnic> make_rnic(RnicOptions options = {}) {
+  return std::move(*Rnic::create(std::move(options)));
+}
+
+SocketAddress loopback(const char* host, std::uint16_t port = 0) { return resolve({host, port})->front(); }
+
+std::size_t open_descriptors() {
+  std::size_t n = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::ignore = entry;
+    ++n;
+  }
+  return n;
+}
+
+/// A blocking TCP connection of the test's own; -1 when it cannot be had.
+int plain_connect(const SocketAddress& address) {
+  const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval patience{30, 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  if (::connect(fd, address.get(), address.length()) != 0) {
+    ::close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+struct Case {
+  const char* host;
+  bool crc;
+  bool spin;
+  unsigned loops;
+};
+
+class RnicOverSockets : public testing::TestWithParam<Case> {};
+
+TEST_P(RnicOverSockets, MovesDataBothWays) {
+  if (std::string(GetParam().host) == "::1") {
+    const int probe = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const SocketAddress any = loopback("::1");
+    const bool usable = probe >= 0 && ::bind(probe, any.get(), any.length()) == 0;
+    if (probe >= 0) ::close(probe);
+    if (!usable) GTEST_SKIP() << "this host has no IPv6 loopback";
+  }
+  RnicOptions options;
+  options.crc = GetParam().crc;
+  options.spin = GetParam().spin;
+  options.loops = GetParam().loops;
+  auto target = make_rnic(options);
+  auto initiator = make_rnic(options);
+  constexpr std::size_t kStreams = 3;
+  std::array<Waiter, kStreams> served;
+  std::array<Waiter, kStreams> used;
+  std::atomic<std::size_t> next{0};
+  auto listener =
+      target->listen(loopback(GetParam().host), [&](const rdma::ConnectionRequest& request, rdma::Loop&) {
+        rdma::Accept accept;
+        accept.options.private_data = to_vector(request.private_data);
+        Waiter& waiter = served.at(next++);
+        waiter.echo = true;
+        accept.handler = &waiter;
+        return rdma::AcceptDecision(std::move(accept));
+      });
+  ASSERT_TRUE(listener.has_value());
+  std::vector<std::byte> remote = pattern(1'000'000, 5);
+  const auto domain_stag =
+      target->register_region(rdma::DomainId{}, {remote, Access::remote_read, Content::stable, 0, false})
+          ->stag;
+  for (std::size_t i = 0; i < kStreams; ++i) {
+    rdma::StreamOptions stream_options;
+    stream_options.private_data = pattern(20, static_cast<unsigned>(i));
+    initiator->connect((*listener)->local(), i % options.loops, stream_options, used[i]);
+  }
+  for (std::size_t i = 0; i < kStreams; ++i) {
+    Waiter& a = used[i];
+    ASSERT_TRUE(a.wait_open()) << (a.closed ? a.closed->text : "no answer");
+    EXPECT_EQ(a.private_data, pattern(20, static_cast<unsigned>(i)));
+    std::vector<std::byte> into(remote.size());
+    on_loop(a.stream->loop(), [&] {
+      a.stream->post_receives(10);
+      a.stream->post(
+          {rdma::Read{1, into, {domain_stag, 0}}, rdma::Send{2, pattern(100), true, std::nullopt}});
+    });
+    ASSERT_TRUE(a.wait([&] { return a.completions.size() == 2 && a.received.size() == 1; }));
+    EXPECT_EQ(into, remote);
+    EXPECT_EQ(a.received[0], pattern(100));
+    on_loop(a.stream->loop(), [&] { a.stream->close(); });
+    ASSERT_TRUE(a.wait_closed());
+    EXPECT_EQ(a.closed->kind, CloseReason::Kind::graceful);
+  }
+  for (Waiter& waiter : served) {
+    ASSERT_TRUE(waiter.wait_closed());
+    EXPECT_EQ(waiter.closed->kind, CloseReason::Kind::graceful);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, RnicOverSockets,
+                         testing::Values(Case{"127.0.0.1", true, false, 1},
+                                         Case{"127.0.0.1", false, false, 1}, Case{"127.0.0.1", true, true, 1},
+                                         Case{"::1", true, false, 1}, Case{"127.0.0.1", true, false, 3},
+                                         Case{"::1", false, false, 2}),
+                         [](const auto& param) {
+                           const Case& c = param.param;
+                           return std::string(c.host[0] == ':' ? "Ipv6" : "Ipv4") +
+                                  (c.crc ? "Crc" : "NoCrc") + (c.spin ? "Spin" : "") +
+                                  std::to_string(c.loops);
+                         });
+
+TEST(Rnic, WritesArePlacedAndCompleted) {
+  for (const bool crc : {true, false}) {
+    RnicOptions options;
+    options.crc = crc;
+    auto target = make_rnic(options);
+    auto initiator = make_rnic(options);
+    Waiter b, a;
+    b.echo = true;
+    auto listener = target->listen(loopback("127.0.0.1"), [&](const rdma::ConnectionRequest&, rdma::Loop&) {
+      return rdma::AcceptDecision(rdma::Accept{&b, {}});
+    });
+    std::vector<std::byte> memory(3'000'000);
+    const auto stag =
+        target->register_region(rdma::DomainId{}, {memory, Access::remote_write, Content::octets, 7, false})
+            ->stag;
+    initiator->connect((*listener)->local(), 0, {}, a);
+    ASSERT_TRUE(a.wait_open());
+    const auto source = pattern(3'000'000, 1);
+    on_loop(a.stream->loop(), [&] {
+      a.stream->post_receives(1);
+      a.stream->post({rdma::Write{1, source, {stag, 7}, nullptr}, rdma::Send{2, pattern(8), false, {}}});
+    });
+    // RFC 5040 5.5: the Send's arrival says that the Write is in place.
+    ASSERT_TRUE(a.wait([&] { return a.received.size() == 1 && a.completions.size() == 2; }));
+    EXPECT_EQ(memory, source);
+  }
+}
+
+TEST(Rnic, RefusedConnectionTellsThePhase) {
+  auto rnic = make_rnic();
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  SocketAddress address = loopback("127.0.0.1");
+  ASSERT_EQ(::bind(fd, address.get(), address.length()),
+            0);  // bound, not listening: nobody else gets the port
+  socklen_t length = SocketAddress::capacity();
+  ::getsockname(fd, address.get(), &length);
+  Waiter a;
+  rnic->connect(address, 0, {}, a);
+  ASSERT_TRUE(a.wait_closed());
+  EXPECT_EQ(a.closed->kind, CloseReason::Kind::refused);
+  EXPECT_EQ(a.closed->phase, rdma::Phase::tcp);
+  ::close(fd);
+}
+
+TEST(Rnic, RejectionTellsThePhase) {
+  auto rnic = make_rnic();
+  auto listener = rnic->listen(loopback("127.0.0.1"), [](const rdma::ConnectionRequest&, rdma::Loop&) {
+    return rdma::AcceptDecision(rdma::Reject{});
+  });
+  Waiter a;
+  rnic->connect((*listener)->local(), 0, {}, a);
+  ASSERT_TRUE(a.wait_closed());
+  EXPECT_EQ(a.closed->kind, CloseReason::Kind::refused);
+  EXPECT_EQ(a.closed->phase, rdma::Phase::mpa);
+}
+
+TEST(Rnic, UnknownCongestionControlIsRefused) {
+  RnicOptions options;
+  options.congestion_control = "no-such-thing";
+  EXPECT_FALSE(Rnic::create(options).has_value());
+}
+
+TEST(Rnic, DestructionEndsStreams) {
+  Waiter a, b;
+  auto target = make_rnic();
+  auto initiator = make_rnic();
+  auto listener = target->listen(loopback("127.0.0.1"), [&](const rdma::ConnectionRequest&, rdma::Loop&) {
+    return rdma::AcceptDecision(rdma::Accept{&b, {}});
+  });
+  initiator->connect((*listener)->local(), 0, {}, a);
+  ASSERT_TRUE(a.wait_open());
+  initiator.reset();
+  EXPECT_TRUE(a.closed.has_value());
+  ASSERT_TRUE(b.wait_closed());  // the other side sees it, and closes in turn
+}
+
+TEST(Rnic, RevocationOfADomainsStagIsAcknowledgedByEveryLoop) {
+  RnicOptions options;
+  options.loops = 3;
+  auto rnic = make_rnic(options);
+  std::vector<std::byte> memory(64);
+  const auto stag =
+      rnic->register_region(rdma::DomainId{}, {memory, Access::remote_read, Content::octets, 0, false})->stag;
+  Waiter none;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  rnic->revoke(stag, [&] {
+    const std::scoped_lock lock(mutex);
+    done = true;
+    changed.notify_all();
+  });
+  std::unique_lock lock(mutex);
+  EXPECT_TRUE(changed.wait_for(lock, kPatience, [&] { return done; }));
+}
+
+/// Reads under way while the region is revoked end in order or with a Terminate, never with memory touched
+/// later.
+TEST(Rnic, RevocationUnderLoad) {
+  auto target = make_rnic();
+  auto initiator = make_rnic();
+  Waiter b, a;
+  auto listener = target->listen(loopback("127.0.0.1"), [&](const rdma::ConnectionRequest&, rdma::Loop&) {
+    return rdma::AcceptDecision(rdma::Accept{&b, {}});
+  });
+  auto memory = std::make_unique<std::vector<std::byte>>(pattern(4'000'000));
+  const auto stag =
+      target->register_region(rdma::DomainId{}, {*memory, Access::remote_read, Content::stable, 0, false})
+          ->stag;
+  initiator->connect((*listener)->local(), 0, {}, a);
+  ASSERT_TRUE(a.wait_open());
+  std::vector<std::byte> into(4'000'000);
+  on_loop(a.stream->loop(), [&] {
+    for (std::uint64_t i = 0; i < 20; ++i) a.stream->post({rdma::Read{i, into, {stag, 0}}});
+  });
+  ASSERT_TRUE(a.wait([&] { return a.completions.size() >= 2; }));
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  target->revoke(stag, [&] {
+    const std::scoped_lock lock(mutex);
+    done = true;
+    changed.notify_all();
+  });
+  {
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, kPatience, [&] { return done; }));
+  }
+  memory.reset();  // ASan tells if anything still reads it
+  ASSERT_TRUE(a.wait([&] { return a.completions.size() == 20; }));
+  if (a.completions.back().status != rdma::WorkStatus::success) {
+    ASSERT_TRUE(a.wait_closed());
+    EXPECT_EQ(a.closed->kind, CloseReason::Kind::remote_error);
+    EXPECT_EQ(a.closed->terminate, terminate::kRdmapInvalidStag.packed());
+  }
+}
+
+TEST(Rnic, BadStartsLeaveNoDescriptorAndServiceGoesOn) {
+  RnicOptions options;
+  options.max_handshakes = 16;
+  auto rnic = make_rnic(options);
+  Waiter good;
+  good.echo = true;
+  auto listener = rnic->listen(loopback("127.0.0.1"), [&](const rdma::ConnectionRequest&, rdma::Loop&) {
+    return rdma::AcceptDecision(rdma::Accept{&good, {}});
+  });
+  const auto request = *from_hex("4d504120494420526571204672616d65");
+  const auto with = [&](const char* rest, std::size_t extra = 0) {
+    auto octets = joined({request, *from_hex(rest)});
+    octets.resize(octets.size() + extra);
+    return octets;
+  };
+  const std::vector<std::vector<std::byte>> starts = {
+      *from_hex("4d504120494420526570204672616d6540010000"),  // a Reply
+      with("40010201", 513),
+      with("4001ffff"),
+      with("50020003", 3),
+      with("400900", 1),
+      with("40010000", 40),
+      to_vector(Octets(request).first(10)),
+      to_vector(Octets(with("40010000")).first(19)),
+      {},
+      to_vector(as_octets("GET / HTTP/1.1\r\n\r\n"))};
+  const std::size_t before = open_descriptors();
+  constexpr std::size_t kStarts = 2000;
+  std::vector<int> silent;
+  for (std::size_t i = 0; i < kStarts; ++i) {
+    const int fd = plain_connect((*listener)->local());
+    ASSERT_GE(fd, 0);
+    const auto& octets = starts[i % starts.size()];
+    if (!octets.empty()) std::ignore = ::send(fd, octets.data(), octets.size(), MSG_NOSIGNAL);
+    if (i % 100 == 8) {
+      silent.push_back(fd);  // says nothing and stays: more of them than there is room for
+    } else {
+      ::close(fd);
+    }
+  }
+  const int fd = plain_connect((*listener)->local());
+  ASSERT_GE(fd, 0);
+  const auto hello = with("40010000");
+  ASSERT_EQ(::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL), static_cast<ssize_t>(hello.size()));
+  std::array<std::byte, 20> reply{};
+  ASSERT_EQ(::recv(fd, reply.data(), reply.size(), MSG_WAITALL), 20);
+  EXPECT_EQ(to_hex(reply), "4d504120494420526570204672616d6540010000");
+  ::close(fd);
+  ASSERT_TRUE(good.wait_closed());
+  for (const int s : silent) ::close(s);
+  // Every one of them is gone once the loop has seen its end.
+  const auto patience = Clock::now() + kPatience;
+  while (open_descriptors() > before && Clock::now() < patience) on_loop(rnic->loop(0), [] {});
+  EXPECT_LE(open_descriptors(), before);
+}
+
+TEST(Rnic, ListenerThatIsGoneAcceptsNobody) {
+  auto rnic = make_rnic();
+  std::atomic<bool> gone{false};
+  std::atomic<bool> called_late{false};
+  auto listener = rnic->listen(loopback("127.0.0.1"), [&](const rdma::ConnectionRequest&, rdma::Loop&) {
+    if (gone) called_late = true;
+    return rdma::AcceptDecision(rdma::Reject{});
+  });
+  const int fd = plain_connect((*listener)->local());
+  ASSERT_GE(fd, 0);
+  listener->reset();
+  gone = true;
+  const auto request = *from_hex("4d504120494420526571204672616d6540010000");
+  std::ignore = ::send(fd, request.data(), request.size(), MSG_NOSIGNAL);
+  std::byte octet{};
+  EXPECT_LE(::recv(fd, &octet, 1, 0), 0);
+  EXPECT_FALSE(called_late);
+  ::close(fd);
+}
+
+}  // namespace
+}  // namespace kbtp::rnic::test
