@@ -26,47 +26,80 @@ std::string errno_text() { return std::strerror(errno); }
 
 }  // namespace
 
-Result<std::unique_ptr<EmbeddedTarget>> EmbeddedTarget::start(std::vector<std::string> arguments) {
-  std::vector<std::string> words = {"kbtp", "target", "--listen", "127.0.0.1:0"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+Result<std::unique_ptr<EmbeddedTarget>> EmbeddedTarget::launch(const char* program,
+                                                               std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return failure("no pipe to the embedded target: " + errno_text());
+  if (pipe2(ends, O_CLOEXEC) != 0) return failure("no pipe to the target: " + errno_text());
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) {
     close(ends[0]);
     close(ends[1]);
-    return failure("the embedded target could not be started: " + errno_text());
+    return failure("the target could not be started: " + errno_text());
   }
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);  // the parent died before the line above
     setpgid(0, 0);                        // a terminal's Ctrl-C is the parent's to answer
     dup2(ends[1], STDOUT_FILENO);
-    execv("/proc/self/exe", argv.data());
+    execv(program, argv.data());
     _exit(127);
   }
+  setpgid(pid, pid);  // whoever comes first
   close(ends[1]);
-  std::unique_ptr<EmbeddedTarget> child(new EmbeddedTarget(pid, ends[0]));
-  auto line = child->read_line(kStartDeadlineMs);
+  return std::unique_ptr<EmbeddedTarget>(new EmbeddedTarget(pid, ends[0]));
+}
+
+Result<std::unique_ptr<EmbeddedTarget>> EmbeddedTarget::start(std::vector<std::string> arguments) {
+  std::vector<std::string> words = {"kbtp", "target", "--listen", "127.0.0.1:0"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  auto child = launch("/proc/self/exe", std::move(words));
+  if (!child) return child;
+  auto line = (*child)->read_line(kStartDeadlineMs);
   if (!line) return failure("the embedded target did not start: " + line.error().text);
   if (!line->starts_with(kListening))
     return failure(fmt::format("the embedded target said '{}' instead of where it listens", *line));
   auto endpoint = Endpoint::parse(std::string_view(*line).substr(kListening.size()));
   if (!endpoint) return unexpected(endpoint.error());
-  child->endpoint_ = *endpoint;
+  (*child)->endpoint_ = *endpoint;
+  return child;
+}
+
+Result<std::unique_ptr<EmbeddedTarget>> EmbeddedTarget::start_command(const std::string& command) {
+  auto child = launch("/bin/sh", {"sh", "-c", command});
+  if (!child) return child;
+  for (;;) {
+    auto line = (*child)->read_line(kStartDeadlineMs);
+    if (!line)
+      return failure(
+          fmt::format("'{}' did not print 'listening on HOST:PORT': {}", command, line.error().text));
+    if (!line->starts_with(kListening)) continue;
+    auto endpoint = Endpoint::parse(std::string_view(*line).substr(kListening.size()));
+    if (!endpoint)
+      return failure(fmt::format("'{}' listens on a strange place: {}", command, endpoint.error().text));
+    (*child)->endpoint_ = *endpoint;
+    break;
+  }
+  (*child)->discarding_ = std::thread([output = (*child)->output_] {
+    char octets[4096];
+    ssize_t got;
+    do {
+      got = read(output, octets, sizeof octets);
+    } while (got > 0 || (got < 0 && errno == EINTR));
+  });
   return child;
 }
 
 EmbeddedTarget::~EmbeddedTarget() {
   if (pid_ > 0) {
-    kill(pid_, SIGKILL);
+    if (kill(-pid_, SIGKILL) != 0) kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
+  if (discarding_.joinable()) discarding_.join();
   close(output_);
 }
 

@@ -1,10 +1,12 @@
-// A `kbtp target` of our own, in a child process: what replay and bench use when no --target is named.
+// A target in a child process: `kbtp target` itself, which replay, bench and conform use when no --target is
+// named, or a command that behaves like it.
 
 #pragma once
 
 #include <memory>
 #include <string>
 #include <sys/types.h>
+#include <thread>
 #include <vector>
 
 #include "base/address.h"
@@ -18,7 +20,10 @@ class EmbeddedTarget {
  public:
   /// Runs `kbtp target --listen 127.0.0.1:0 ARGUMENTS` and waits until it listens.
   [[nodiscard]] static Result<std::unique_ptr<EmbeddedTarget>> start(std::vector<std::string> arguments);
-  /// Kills the child when it still runs.
+  /// Runs COMMAND with /bin/sh and waits until it prints "listening on HOST:PORT" on a line of its own; what it
+  /// prints afterwards is thrown away.
+  [[nodiscard]] static Result<std::unique_ptr<EmbeddedTarget>> start_command(const std::string& command);
+  /// Kills the child, and what it has started, when it still runs.
   ~EmbeddedTarget();
   EmbeddedTarget(const EmbeddedTarget&) = delete;
   EmbeddedTarget& operator=(const EmbeddedTarget&) = delete;
@@ -37,12 +42,14 @@ class EmbeddedTarget {
 
  private:
   EmbeddedTarget(pid_t pid, int output) : pid_(pid), output_(output) {}
+  static Result<std::unique_ptr<EmbeddedTarget>> launch(const char* program, std::vector<std::string> words);
   Result<std::string> read_line(int deadline_ms);
 
   pid_t pid_;
   int output_;
   std::string pending_;
   Endpoint endpoint_;
+  std::thread discarding_;
 };
 
 }  // namespace kbtp::tools

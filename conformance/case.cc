@@ -1,0 +1,66 @@
+#include "conformance/case.h"
+
+#include <algorithm>
+#include <fnmatch.h>
+#include <string>
+
+namespace kbtp::conformance {
+
+std::string_view to_string(Capability capability) {
+  switch (capability) {
+    case Capability::none:
+      return "-";
+    case Capability::inline_data:
+      return "INLINE";
+    case Capability::foreign_domain:
+      return "second trust domain";
+  }
+  return "";
+}
+
+std::span<const Case> cases() {
+  static const std::vector<Case> all = [] {
+    std::vector<Case> out;
+    for (auto&& group : {groups::load(), groups::store(), groups::allocation(), groups::message(),
+                         groups::mpa(), groups::ddp(), groups::rdmap()})
+      out.insert(out.end(), group.begin(), group.end());
+    return out;
+  }();
+  return all;
+}
+
+const Case* find_case(std::string_view name) {
+  const auto found = std::ranges::find(cases(), name, &Case::name);
+  return found == cases().end() ? nullptr : &*found;
+}
+
+bool matches(const Case& one, std::string_view pattern) {
+  const std::string glob(pattern);
+  const auto fits = [&](std::string_view text) {
+    return fnmatch(glob.c_str(), std::string(text).c_str(), FNM_CASEFOLD) == 0;
+  };
+  return fits(one.name) || std::ranges::any_of(one.rules, fits);
+}
+
+wire::Completion bind_block(Scene& scene, Session& session, std::uint64_t handle,
+                            const std::vector<std::byte>& data, bool seal) {
+  if (scene.stopped()) return {};
+  if (data.size() <= session.ack().max_inline)
+    return scene.need_success(session, session.alloc_store(handle, Octets(data), {.seal = seal}));
+  ExposedBuffer& source = session.peer().expose(data.size());
+  std::ranges::copy(data, source.octets().begin());
+  return scene.need_success(session, session.alloc_store(handle, source, {.seal = seal}));
+}
+
+RequestId expect_content(Scene& scene, Session& session, std::string rule, std::uint64_t handle,
+                         const std::vector<std::byte>& data) {
+  if (scene.stopped()) return 0;
+  ExposedBuffer& sink = session.peer().expose(data.size() + 512);
+  const RequestId id = session.load(handle, sink, sink.size(), {.allow_unsealed = true});
+  session.await(id);
+  scene.expect(completes(rule, session.index(), id, wire::Status::success));
+  scene.expect(places(std::move(rule), session.index(), sink.stag, sink.tagged_offset, data));
+  return id;
+}
+
+}  // namespace kbtp::conformance

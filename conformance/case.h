@@ -1,0 +1,52 @@
+// The table of active cases: each is a name, the rules it checks and a function that plays it.
+
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "conformance/scene.h"
+
+namespace kbtp::conformance {
+
+/// What a target must have for a case to make sense. What it lacks makes the case a skip.
+enum class Capability : std::uint8_t {
+  none,
+  inline_data,     ///< HELLO_ACK.Max Inline Length above 0
+  foreign_domain,  ///< an identity of another trust domain, known to the target
+};
+[[nodiscard]] std::string_view to_string(Capability capability);
+
+struct Case {
+  std::string_view name;                ///< "kbtp.load.unbound"
+  std::vector<std::string_view> rules;  ///< the first is what the case is about
+  Capability needs = Capability::none;
+  std::string_view summary;  ///< one line
+  void (*play)(Scene& scene) = nullptr;
+};
+
+/// Every case, in the order in which they run.
+[[nodiscard]] std::span<const Case> cases();
+[[nodiscard]] const Case* find_case(std::string_view name);
+/// Shell patterns (*, ?, [...]) over the case's name and its rule ids.
+[[nodiscard]] bool matches(const Case& one, std::string_view pattern);
+
+/// Binds `handle` to a block with this data, inline when the target takes that much inline.
+wire::Completion bind_block(Scene& scene, Session& session, std::uint64_t handle,
+                            const std::vector<std::byte>& data, bool seal = true);
+/// A LOAD of `handle` into a buffer of its own; expects SUCCESS and exactly `data`.
+RequestId expect_content(Scene& scene, Session& session, std::string rule, std::uint64_t handle,
+                         const std::vector<std::byte>& data);
+
+namespace groups {
+[[nodiscard]] std::vector<Case> load();
+[[nodiscard]] std::vector<Case> store();
+[[nodiscard]] std::vector<Case> allocation();
+[[nodiscard]] std::vector<Case> message();
+[[nodiscard]] std::vector<Case> mpa();
+[[nodiscard]] std::vector<Case> ddp();
+[[nodiscard]] std::vector<Case> rdmap();
+}  // namespace groups
+
+}  // namespace kbtp::conformance

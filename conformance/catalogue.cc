@@ -1,0 +1,80 @@
+#include "conformance/catalogue.h"
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+
+namespace kbtp::conformance {
+
+std::string_view to_string(Level level) {
+  switch (level) {
+    case Level::must:
+      return "MUST";
+    case Level::must_not:
+      return "MUST NOT";
+    case Level::should:
+      return "SHOULD";
+    case Level::may:
+      return "MAY";
+    case Level::implied:
+      return "implied";
+  }
+  return "";
+}
+
+std::span<const Rule> catalogue() {
+  static const std::vector<Rule> all = [] {
+    std::vector<Rule> rules;
+    for (const auto table : {tables::kbtp(), tables::mpa(), tables::ddp(), tables::rdmap()})
+      rules.insert(rules.end(), table.begin(), table.end());
+    return rules;
+  }();
+  return all;
+}
+
+namespace {
+
+std::string upper(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return out;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+const Rule* find_rule(std::string_view id) {
+  const std::string wanted = upper(id);
+  const auto rules = catalogue();
+  const auto found = std::ranges::find_if(rules, [&](const Rule& rule) { return upper(rule.id) == wanted; });
+  return found == rules.end() ? nullptr : &*found;
+}
+
+std::vector<std::string_view> near_rules(std::string_view id, std::size_t limit) {
+  const std::string wanted = upper(id);
+  std::vector<std::pair<std::size_t, std::string_view>> ranked;
+  for (const Rule& rule : catalogue()) ranked.emplace_back(edit_distance(wanted, upper(rule.id)), rule.id);
+  std::ranges::stable_sort(ranked, {}, &std::pair<std::size_t, std::string_view>::first);
+  std::vector<std::string_view> out;
+  for (const auto& [distance, name] : ranked) {
+    if (out.size() == limit || distance > std::max<std::size_t>(3, wanted.size() / 2)) break;
+    out.push_back(name);
+  }
+  return out;
+}
+
+}  // namespace kbtp::conformance

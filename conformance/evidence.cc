@@ -1,0 +1,176 @@
+#include "conformance/evidence.h"
+
+#include <algorithm>
+
+#include "proto/wire/header.h"
+
+namespace kbtp::conformance {
+
+namespace {
+
+constexpr std::size_t kSetupFixed = 20;  // RFC 5044 7.1.1: key, flags, revision, Private Data Length
+
+SetupFrame read_setup(Octets octets, std::size_t position, std::uint64_t frame) {
+  SetupFrame setup{.position = position, .frame = frame};
+  ByteReader reader(octets);
+  reader.skip(16);
+  const std::uint8_t flags = reader.u8();
+  setup.markers = (flags & 0x80) != 0;
+  setup.crc = (flags & 0x40) != 0;
+  setup.reject = (flags & 0x20) != 0;
+  setup.enhanced = (flags & 0x10) != 0;  // RFC 6581 6
+  setup.revision = reader.u8();
+  reader.skip(2);
+  if (setup.enhanced && octets.size() >= kSetupFixed + 4) {
+    setup.ird = reader.u16() & 0x3FFF;
+    setup.ord = reader.u16() & 0x3FFF;
+  }
+  return setup;
+}
+
+Terminate read_terminate(const Segment& segment) {
+  Terminate out{.position = segment.position, .frame = segment.frame};
+  ByteReader reader(segment.payload);
+  const std::uint32_t word = reader.u32();
+  out.layer = static_cast<std::uint8_t>(word >> 28);
+  out.type = static_cast<std::uint8_t>((word >> 24) & 0xF);
+  out.code = static_cast<std::uint8_t>(word >> 16);
+  out.m = (word & 0x8000) != 0;
+  out.d = (word & 0x4000) != 0;
+  out.r = (word & 0x2000) != 0;
+  out.reserved = static_cast<std::uint16_t>(word & 0x1FFF);
+  if (out.m || out.d) reader.skip(2);  // DDP Segment Length
+  if (out.d && reader.ok() && reader.remaining() >= 14) {
+    const bool tagged = (std::to_integer<unsigned>(reader.rest()[0]) & 0x80) != 0;
+    out.ddp_header = to_vector(reader.bytes(std::min<std::size_t>(tagged ? 14 : 18, reader.remaining())));
+  }
+  if (out.r && reader.ok())
+    out.rdmap_header = to_vector(reader.bytes(std::min<std::size_t>(28, reader.remaining())));
+  return out;
+}
+
+bool is_send(std::uint8_t opcode) { return opcode >= kOpSend && opcode <= kOpSendSolicitedInvalidate; }
+bool invalidates(std::uint8_t opcode) {
+  return opcode == kOpSendInvalidate || opcode == kOpSendSolicitedInvalidate;
+}
+
+}  // namespace
+
+std::optional<Segment> read_segment(Octets ulpdu) {
+  Segment segment;
+  ByteReader reader(ulpdu);
+  const std::uint8_t ddp = reader.u8();
+  const std::uint8_t rdmap = reader.u8();
+  segment.tagged = (ddp & 0x80) != 0;
+  segment.last = (ddp & 0x40) != 0;
+  segment.ddp_version = ddp & 0x03;
+  segment.rdmap_version = rdmap >> 6;
+  segment.opcode = rdmap & 0x0F;
+  if (segment.tagged) {
+    segment.stag = reader.u32();
+    segment.tagged_offset = reader.u64();
+  } else {
+    segment.invalidate = reader.u32();
+    segment.queue = reader.u32();
+    segment.msn = reader.u32();
+    segment.message_offset = reader.u32();
+  }
+  if (!reader.ok()) return std::nullopt;
+  segment.header = ulpdu.first(reader.position());
+  segment.payload = reader.rest();
+  return segment;
+}
+
+Evidence::Evidence(std::vector<Event> events, wire::Assignment assignment)
+    : events_(std::move(events)), assignment_(assignment) {
+  for (const Event& event : events_) {
+    if (event.connection >= conversations_.size()) conversations_.resize(event.connection + 1);
+  }
+  partial_sends_.resize(conversations_.size());
+  for (std::size_t i = 0; i < events_.size(); ++i) read(conversations_[events_[i].connection], i);
+}
+
+const Conversation& Evidence::on(ConnectionIndex connection) const {
+  static const Conversation silence;
+  return connection < conversations_.size() ? conversations_[connection] : silence;
+}
+
+void Evidence::read(Conversation& conversation, std::size_t position) {
+  const Event& event = events_[position];
+  const bool from_target = event.from == Side::target;
+  switch (event.kind) {
+    case Event::Kind::setup_frame:
+      (from_target ? conversation.reply : conversation.request) =
+          read_setup(event.octets, position, event.frame);
+      conversation.target_spoke |= from_target;
+      break;
+    case Event::Kind::fpdu: {
+      conversation.target_spoke |= from_target;
+      auto segment = read_segment(event.octets);
+      if (!segment) {
+        conversation.target_unframed |= from_target;
+        break;
+      }
+      segment->position = position;
+      segment->frame = event.frame;
+      segment->from = event.from;
+      segment->crc_good = event.crc_good;
+      conversation.segments.push_back(*segment);
+      if (from_target) read_target_segment(conversation, *segment, partial_sends_[event.connection]);
+      break;
+    }
+    case Event::Kind::unframed:
+      conversation.target_spoke |= from_target;
+      conversation.target_unframed |= from_target;
+      break;
+    case Event::Kind::fin:
+    case Event::Kind::reset: {
+      auto& closed = from_target ? conversation.target_closed : conversation.suite_closed;
+      if (!closed) {
+        closed = position;
+        if (from_target) {
+          conversation.target_closed_frame = event.frame;
+          conversation.target_reset = event.kind == Event::Kind::reset;
+        }
+      }
+      break;
+    }
+  }
+}
+
+void Evidence::read_target_segment(Conversation& conversation, const Segment& segment,
+                                   std::vector<std::byte>& send_so_far) {
+  if (segment.tagged) return;
+  if (segment.opcode == kOpReadRequest) {
+    ReadRequest request{.position = segment.position, .frame = segment.frame};
+    ByteReader reader(segment.payload);
+    request.sink_stag = reader.u32();
+    request.sink_offset = reader.u64();
+    request.size = reader.u32();
+    request.source_stag = reader.u32();
+    request.source_offset = reader.u64();
+    conversation.reads.push_back(request);
+  } else if (segment.opcode == kOpTerminate) {
+    conversation.terminates.push_back(read_terminate(segment));
+  } else if (is_send(segment.opcode)) {
+    send_so_far.insert(send_so_far.end(), segment.payload.begin(), segment.payload.end());
+    if (!segment.last) return;
+    SendMessage message{.position = segment.position, .frame = segment.frame, .opcode = segment.opcode};
+    if (invalidates(segment.opcode)) message.invalidate = segment.invalidate;
+    message.payload = std::exchange(send_so_far, {});
+    if (auto completion = wire::decode_completion(message.payload, assignment_, wire::Lengths::lenient)) {
+      conversation.completions.push_back({.position = message.position,
+                                          .frame = message.frame,
+                                          .version = std::to_integer<std::uint8_t>(message.payload[0]),
+                                          .opcode = message.opcode,
+                                          .invalidate = message.invalidate,
+                                          .completion = *completion});
+    } else if (auto ack = wire::decode_hello_ack(message.payload, assignment_)) {
+      conversation.hello_ack = *ack;
+      conversation.hello_ack_frame = message.frame;
+    }
+    conversation.sends.push_back(std::move(message));
+  }
+}
+
+}  // namespace kbtp::conformance

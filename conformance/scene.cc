@@ -1,0 +1,82 @@
+#include "conformance/scene.h"
+
+#include <fmt/format.h>
+
+namespace kbtp::conformance {
+
+std::string_view to_string(State state) {
+  switch (state) {
+    case State::pass:
+      return "pass";
+    case State::pass_weak:
+      return "pass-weak";
+    case State::fail:
+      return "fail";
+    case State::skip:
+      return "skip";
+    case State::unsupported:
+      return "unsupported";
+    case State::inconclusive:
+      return "inconclusive";
+    case State::setup_error:
+      return "setup-error";
+  }
+  return "";
+}
+
+Scene::Scene(const Surroundings& surroundings, OnBound on_bound)
+    : surroundings_(surroundings), on_bound_(std::move(on_bound)) {}
+
+void Scene::stop(State state, std::string why) {
+  if (stopped_) return;
+  stopped_ = state;
+  why_ = std::move(why);
+}
+
+Session& Scene::connection() {
+  auto peer = RawPeer::bind_for(surroundings_.target);
+  std::unique_ptr<RawPeer> opened;
+  if (peer) {
+    opened = std::move(*peer);
+    on_bound_(opened->local());
+    if (!stopped() && !opened->connect()) stop(State::setup_error, opened->trouble());
+  } else {
+    stop(State::setup_error, peer.error().text);
+    opened = RawPeer::dead();
+  }
+  return sessions_.emplace_back(std::move(opened), static_cast<ConnectionIndex>(sessions_.size()),
+                                surroundings_.assignment);
+}
+
+RawPeer& Scene::raw() { return connection().peer(); }
+
+Session& Scene::session(SessionOptions options) {
+  Session& session = connection();
+  if (!stopped() && !session.open(options)) stop(State::setup_error, session.why());
+  if (stopped()) session.peer().close();
+  return session;
+}
+
+void Scene::stimulus(std::string text) {
+  if (!stimulus_.empty()) stimulus_ += "; ";
+  stimulus_ += text;
+}
+
+void Scene::expect(Expectation expectation) { expectations_.push_back(std::move(expectation)); }
+
+wire::Completion Scene::need_success(Session& session, RequestId id) {
+  if (stopped()) return {};
+  const auto completion = session.await(id);
+  if (!completion) {
+    stop(State::setup_error,
+         fmt::format("request {:#x} on the way to the point of the case was not completed{}", id,
+                     session.peer().trouble().empty() ? "" : ": " + session.peer().trouble()));
+    return {};
+  }
+  if (completion->status != wire::Status::success)
+    stop(State::setup_error, fmt::format("request {:#x} on the way to the point of the case ended with {}",
+                                         id, wire::to_string(completion->status)));
+  return *completion;
+}
+
+}  // namespace kbtp::conformance
