@@ -18,19 +18,19 @@ namespace kbtp::target {
 /// An initiator that keeps its handles, blocks and quota across sessions (G-24). Who it is comes from here
 /// and never from its own word (G-51): a HELLO with `identity` counts only when it comes from `address`.
 struct NamedInitiator {
-  Uuid identity;
-  std::string address;                       ///< of the peer, without port: "192.0.2.7", "::1"
-  std::string domain;                        ///< name of its trust domain; "" is the default domain
-  std::uint32_t quota = 0;                   ///< blocks it may hold; 0: it only loads
-  std::uint64_t handles = 0;                 ///< size of its range; at least 1 when quota is not 0
-  std::optional<std::uint64_t> base_handle;  ///< first handle of its range; none: the target chooses
+  Uuid identity{};
+  std::string address{};                       ///< of the peer, without port: "192.0.2.7", "::1"
+  std::string domain{};                        ///< name of its trust domain; "" is the default domain
+  std::uint32_t quota = 0;                     ///< blocks it may hold; 0: it only loads
+  std::uint64_t handles = 0;                   ///< size of its range; at least 1 when quota is not 0
+  std::optional<std::uint64_t> base_handle{};  ///< first handle of its range; none: the target chooses
 };
 
 /// What happens to a HELLO without an identity, and to one with an identity that is not configured.
 struct AnonymousPolicy {
   bool accept_anonymous = true;
   bool accept_unknown_identity = true;  ///< as if anonymous; otherwise refused with ACCESS_DENIED (G-51)
-  std::string domain;                   ///< trust domain of such sessions; "" is the default domain
+  std::string domain{};                 ///< trust domain of such sessions; "" is the default domain
   std::uint32_t max_quota = 0;          ///< granted to one session at most; 0: all that is left
   std::uint64_t max_handles = 0;        ///< likewise
 };

@@ -55,8 +55,12 @@ Result<> Core::open_named_ranges() {
   }
   several_domains = domains_.size() > 1;
   // Those that ask for a place first, so that the others do not happen to take it.
-  auto order = config.initiators;
-  std::stable_partition(order.begin(), order.end(), [](const auto& i) { return i.base_handle.has_value(); });
+  std::vector<NamedInitiator> order;
+  for (const bool placed : {true, false}) {
+    for (const NamedInitiator& initiator : config.initiators) {
+      if (initiator.base_handle.has_value() == placed) order.push_back(initiator);
+    }
+  }
   for (const NamedInitiator& initiator : order) {
     const std::string name = "initiator " + initiator.identity.to_string();
     if (initiator.identity.is_zero()) return failure("a configured initiator has the anonymous identity");
