@@ -179,11 +179,11 @@ void SessionImpl::handle_completion(const rdma::Received& received) {
   if (!completion) return fail("the target sent no proper COMPLETION: " + completion.error().to_string());
   const auto found = outstanding_.find(completion->request_id);
   if (found == outstanding_.end()) return fail("the target completed a Request ID that is not outstanding");
-  Pending pending = std::move(found->second);
   // RFC 5042 6.2.2: only the STag of this very request may have been invalidated (G-12).
-  if (received.invalidated && received.invalidated != pending.may_invalidate) {
+  if (received.invalidated && received.invalidated != found->second.may_invalidate) {
     return fail("the target invalidated an STag that the request did not name");
   }
+  const Pending pending = std::move(found->second);
   outstanding_.erase(found);
 
   Outcome outcome;

@@ -35,8 +35,9 @@ std::optional<Status> check(Session& session, const wire::Request& request, cons
   // (8) the handle is visible to the session (G-25, P-11)
   if (!session.sees(head.handle)) return Status::no_such_handle;
   // (9) own range, for all but LOAD
-  const bool owned =
-      session.owns(head.handle) || (opcode == Opcode::store && fault(Fault::store_ignores_owner));
+  const bool owned = session.owns(head.handle) ||
+                     (opcode == Opcode::store && fault(Fault::store_ignores_owner)) ||
+                     (opcode == Opcode::alloc_store && fault(Fault::alloc_store_ignores_owner));
   if (opcode != Opcode::load && !owned) return Status::not_owner;
   // (10) bound state
   if (opcode == Opcode::alloc_store) {
@@ -49,7 +50,8 @@ std::optional<Status> check(Session& session, const wire::Request& request, cons
     return Status::generation_mismatch;
   }
   // (12) SEALED state
-  if (load != nullptr && !load->allow_unsealed && !entry.sealed() && !fault(Fault::load_ignores_seal) &&
+  const bool sealed_only = load != nullptr && (!load->allow_unsealed || fault(Fault::allow_unsealed_refused));
+  if (sealed_only && !entry.sealed() && !fault(Fault::load_ignores_seal) &&
       !fault(Fault::load_ignores_valid)) {
     return Status::not_sealed;
   }

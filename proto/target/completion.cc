@@ -21,6 +21,8 @@ void Session::complete(Operation& operation, const Answer& answer, std::optional
   completion.generation = answer.generation;
   completion.data_length = answer.data_length;
   completion.block_offset = answer.block_offset;
+  if (fault(Fault::completion_without_block)) completion.block_offset = 0;
+  if (fault(Fault::completion_echoes_generation)) completion.generation = head.generation;
   send_completion(completion, wire::stag_to_invalidate(operation.request()), std::move(write), pinned_block);
   close_when_idle();
 }
@@ -36,6 +38,8 @@ void Session::answer_at_once(const wire::Header& header, wire::Status status,
     const wire::TableEntry entry = core_->table.read(header.handle);
     completion.generation = entry.generation;
     completion.data_length = entry.data_length;
+  } else if (fault(Fault::invisible_handle_told)) {
+    completion.generation = 1;
   }
   if (const auto opcode = core_->config.assignment.opcode(header.opcode)) core_->count(*opcode, status, 0);
   send_completion(completion, invalidate, {}, {});
@@ -75,6 +79,10 @@ void Session::send_completion(const wire::Completion& completion, std::optional<
   } else {
     add_write();
     add_send();
+  }
+  if (fault(Fault::refusal_completes_twice) && completion.status != wire::Status::success) {
+    posted_.push_back({});
+    requests.emplace_back(rdma::Send{next_work_++, wire::encode(sent, core_->config.assignment), false, {}});
   }
   // P-06: the receive that the request used up is there again before the initiator can know.
   stream_->post_receives(1);

@@ -17,7 +17,7 @@ wire::TableEntry unbind(Core& core, std::uint64_t handle, const wire::TableEntry
   core.bound_handles.fetch_sub(1);
   // KBTP 6.4 step 3: the block returns to its ring, cleared if another trust domain may get it, once no LOAD
   // is being sent from it. The FREE does not wait for that (E-5, E-6).
-  core.retire(entry.block_offset, scrub && !fault(Fault::free_without_scrub));
+  core.retire(entry.block_offset, scrub);
   return now;
 }
 

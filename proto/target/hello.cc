@@ -24,6 +24,7 @@ void Session::handle_hello(Octets payload) {
   if (hello_timer_ != rdma::TimerId::none) loop_.cancel(hello_timer_);
   hello_timer_ = rdma::TimerId::none;
   const auto hello = wire::decode_hello(payload, core_->config.assignment);
+  if (!hello && fault(Fault::hello_order_ignored)) return;
   if (!hello) {  // P-04
     peer_log(spdlog::level::warn,
              stream_->peer().to_string() + " sent no HELLO: " + hello.error().to_string());

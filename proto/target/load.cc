@@ -58,6 +58,8 @@ void LoadOperation::run() {
     }
   }
 
+  if (fault(Fault::record_written) && write && request.record)
+    write->destination = {request.record->stag, request.record->tagged_offset};
   if (fault(Fault::load_completion_without_entry))
     return finish({.octets = length}, std::move(write), pinned);
   // KBTP 6.1 step 3: Block Offset, Data Length and Generation of the entry.

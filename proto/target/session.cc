@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "proto/target/handlers.h"
 
@@ -41,7 +42,7 @@ std::uint32_t Session::receive_size() const {
 bool Session::sees(std::uint64_t handle) const {
   if (owns(handle)) return true;
   const auto range = core_->ranges.find(handle);
-  return range != nullptr && range->domain == domain_;
+  return range != nullptr && (range->domain == domain_ || fault(Fault::foreign_domain_visible));
 }
 
 void Session::on_open(rdma::Stream& stream, Octets) {
@@ -77,6 +78,9 @@ void Session::handle_request(Octets payload) {
   const auto request = wire::decode_request(payload, {}, core_->config.assignment);
   if (!request) {
     const wire::WireError& error = request.error();
+    if (fault(Fault::stray_message_ignored) && error.disconnects()) return;
+    if (fault(Fault::hello_order_ignored) && error.disconnects()) return;
+    if (fault(Fault::unknown_opcode_ignored) && error.status == wire::Status::unsupported_opcode) return;
     if (error.disconnects() || !error.header) {
       peer_log(spdlog::level::warn, stream_->peer().to_string() + " sent no request: " + error.to_string());
       return disconnect();
@@ -109,7 +113,9 @@ void Session::read(const std::shared_ptr<Operation>& operation, MutableOctets si
                    const rdma::RemoteBuffer& source) {
   posted_.push_back({Posted::Kind::read, {}, operation, loop_.now()});
   std::vector<rdma::WorkRequest> requests;
-  requests.emplace_back(rdma::Read{next_work_++, sink, source});
+  rdma::RemoteBuffer from = source;
+  if (fault(Fault::store_reads_beside_descriptor)) from.tagged_offset += 4;
+  requests.emplace_back(rdma::Read{next_work_++, sink, from});
   stream_->post(std::move(requests));
   if (read_timer_ == rdma::TimerId::none) watch_reads();
 }

@@ -275,7 +275,7 @@ TEST(Killed, AtEachStepNothingIsLost) {
                          session->on_closed([&](const rdma::CloseReason&) { closed = true; });
                          const auto buffer =
                              session->register_buffer(memory, initiator::BufferUse::load_and_store);
-                         ASSERT_TRUE(buffer);
+                         if (!buffer) return;  // cut just now
                          const auto next = [&](const Outcome&) { --left; };
                          session->alloc_store(0, buffer->all(), {}, next);
                          session->store(0, buffer->slice(0, 100), {.seal = true}, next);

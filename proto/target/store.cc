@@ -21,13 +21,21 @@ void StoreOperation::run() {
   if (!body().inline_data && source.length > 0) {
     // The Read's sink is open to its Read Response alone (G-52). Until SUCCESS the content is indeterminate,
     // while the entry stays as it is (G-18).
+    if (fault(Fault::store_completes_before_read)) {
+      const auto self = shared_from_this();
+      finish(
+          {.generation = entry.generation, .data_length = source.length, .block_offset = entry.block_offset});
+      return session().read(self, block, {source.stag, source.tagged_offset});
+    }
     return session().read(shared_from_this(), block, {source.stag, source.tagged_offset});
   }
   if (body().inline_data) std::copy(body().inline_data->begin(), body().inline_data->end(), block.begin());
+  if (fault(Fault::store_inline_corrupts) && !block.empty()) block.front() ^= std::byte{1};
   data_is_in_place();
 }
 
 void StoreOperation::on_read(rdma::WorkStatus status) {
+  if (fault(Fault::store_completes_before_read)) return;
   switch (status) {
     case rdma::WorkStatus::success:
       return data_is_in_place();
