@@ -9,8 +9,8 @@ namespace kbtp::rdmap {
 namespace {
 
 TEST(RdmapOpcode, Rfc5040_4_1_01_ControlOctetsAreAsInTheFigures) {
-  for (std::uint8_t opcode = 0; opcode < kOpcodes.size(); ++opcode) {
-    EXPECT_EQ(static_cast<std::uint8_t>(kOpcodes[opcode].opcode), opcode);
+  for (std::size_t opcode = 0; opcode < kOpcodes.size(); ++opcode) {
+    EXPECT_EQ(static_cast<std::size_t>(kOpcodes[opcode].opcode), opcode);
     EXPECT_EQ(control_octet(kOpcodes[opcode].opcode), 0x40 + opcode);
   }
   for (std::uint8_t opcode = 0xC; opcode < 0x10; ++opcode) EXPECT_EQ(find_opcode(opcode), nullptr);
