@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/fault.h"
 #include "rdmap_binding/mpa/fpdu.h"
 
 namespace kbtp::rnic {
@@ -201,6 +202,11 @@ CloseReason Engine::make_reason(CloseReason::Kind kind, std::string text) const 
 
 void Engine::fail(const WireError& error, const rdmap::Offender& offender) {
   if (state_ != State::open && state_ != State::startup) return;  // RFC 5040 7.1: the first error counts
+  if (kbtp::fault(kbtp::Fault::erroneous_stream_goes_on) && error.code == terminate::kDdpTaggedInvalidStag)
+    return;
+  if (kbtp::fault(kbtp::Fault::first_error_passed_over) && error.code == terminate::kDdpUntaggedInvalidQn)
+    return;
+  if (kbtp::fault(kbtp::Fault::terminate_before_first_fpdu)) may_send_ = true;
   CloseReason reason = make_reason(CloseReason::Kind::local_error, std::string(error.reason));
   if (!may_send_ || fin_sent_) {
     end(std::move(reason));  // RFC 5044 7.1.2: no FPDU from a Responder before the first valid one
@@ -254,6 +260,7 @@ void Engine::transport_lost(CloseReason::Kind kind, std::string text) {
 
 void Engine::peer_finished() {
   if (peer_finished_ || state_ == State::ended) return;
+  if (kbtp::fault(kbtp::Fault::truncated_request_kept) && state_ == State::startup) return;
   peer_finished_ = true;
   switch (state_) {
     case State::startup:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/fault.h"
 #include "base/masked_add.h"
 #include "rdmap_binding/rnic/engine.h"
 
@@ -52,7 +53,10 @@ void Engine::on_untagged(const rdmap::SegmentView& segment, Octets ulpdu) {
 
 /// TCP keeps order, so the only MSN in range is the next one.
 Engine::Fault Engine::check_msn(const ddp::UntaggedHeader& header) const {
-  if (header.msn == in_msn_[header.queue_number]) return std::nullopt;
+  const std::uint32_t due = in_msn_[header.queue_number];
+  if (header.msn == due) return std::nullopt;
+  if (kbtp::fault(kbtp::Fault::msn_gap_accepted) && header.msn > due) return std::nullopt;
+  if (kbtp::fault(kbtp::Fault::msn_repeat_accepted) && header.msn + 1 == due) return std::nullopt;
   return WireError{terminate::kDdpUntaggedMsnRange, 10, "MSN is not the next one (RFC 5041 7.1)"};
 }
 
@@ -70,11 +74,13 @@ Engine::Fault Engine::on_send_segment(const rdmap::SegmentHead& head, Octets pay
   if (receives_ == 0) {
     return WireError{terminate::kDdpUntaggedNoBuffer, 10, "no receive is posted for it (RFC 5041 7.1)"};
   }
-  if (header.message_offset != message_.size()) {
+  if (header.message_offset != message_.size() && !kbtp::fault(kbtp::Fault::message_offset_not_checked)) {
     return WireError{terminate::kDdpUntaggedInvalidMo, 14, "MO is not the next octet (RFC 5041 7.1)"};
   }
   if (payload.size() > options_.receive_size - message_.size()) {
-    return WireError{terminate::kDdpUntaggedTooLong, 14, "longer than the receive (RFC 5041 7.1)"};
+    return WireError{kbtp::fault(kbtp::Fault::too_long_told_as_no_buffer) ? terminate::kDdpUntaggedNoBuffer
+                                                                          : terminate::kDdpUntaggedTooLong,
+                     14, "longer than the receive (RFC 5041 7.1)"};
   }
   if (!head.last()) {
     message_.insert(message_.end(), payload.begin(), payload.end());
@@ -96,7 +102,8 @@ Engine::Fault Engine::deliver_send(const rdmap::SegmentHead& head, Octets messag
   received.immediate = immediate;
   if (head.facts().invalidates) {
     // RFC 5040 5.3: verified before the ULP hears of the message.
-    if (!setup_.stags.invalidate_by_peer(setup_.id, header.rsvdulp_stag)) {
+    if (!setup_.stags.invalidate_by_peer(setup_.id, header.rsvdulp_stag) &&
+        !kbtp::fault(kbtp::Fault::invalidated_stag_not_checked)) {
       return WireError{terminate::kRdmapStagCannotBeInvalidated, 2,
                        "the STag cannot be invalidated by this peer (RFC 5040 7.2, 8.1.1)"};
     }
@@ -116,6 +123,8 @@ tl::expected<Target, WireError> Engine::source_of(const rdmap::ReadRequest& requ
                                                   std::uint32_t length) const {
   const auto target = setup_.stags.find(scope_, request.source_stag, request.source_to + done, length,
                                         rdma::Access::remote_read);
+  if (!target && kbtp::fault(kbtp::Fault::read_stag_told_as_rights))
+    return unexpected(protection_error(StagFault::access));
   if (!target) return unexpected(protection_error(target.error()));
   return *target;
 }
@@ -124,6 +133,8 @@ tl::expected<std::uint64_t*, WireError> Engine::word_of(const rdmap::AtomicReque
   constexpr std::uint64_t kWord = 8;  // RFC 7306 5
   const auto target =
       setup_.stags.find(scope_, request.remote_stag, request.remote_to, kWord, rdma::Access::remote_atomic);
+  if (!target && kbtp::fault(kbtp::Fault::atomic_stag_told_as_rights))
+    return unexpected(protection_error(StagFault::access));
   if (!target) return unexpected(protection_error(target.error()));
   if (reinterpret_cast<std::uintptr_t>(target->memory.data()) % kWord != 0) {
     return unexpected(WireError{terminate::kRdmapCatastrophicStream, 0,
@@ -137,7 +148,7 @@ Engine::Fault Engine::on_read_request(const rdmap::ReadRequest& request, Octets 
     return WireError{terminate::kDdpUntaggedNoBuffer, 10, "more Reads than the IRD (RFC 5040 6.1)"};
   }
   // RFC 5040 5.2.1: a Read of nothing validates nothing.
-  if (request.size != 0) {
+  if (request.size != 0 || kbtp::fault(kbtp::Fault::empty_read_checked)) {
     if (const auto source = source_of(request, 0, request.size); !source) return source.error();
   }
   Inbound& entry = inbound_.emplace_back();
@@ -184,6 +195,7 @@ Engine::Fault Engine::on_atomic_response(const rdmap::AtomicResponse& response) 
 }
 
 void Engine::on_terminate(const rdmap::Terminate& terminate) {
+  if (kbtp::fault(kbtp::Fault::terminate_ignored)) return;
   // RFC 5040 5.4, 6.2.1: the stream is over; what is queued is not sent any more.
   window_.reset();
   rdma::CloseReason reason = make_reason(rdma::CloseReason::Kind::remote_error,

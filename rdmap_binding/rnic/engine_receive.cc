@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/crc32c.h"
+#include "base/fault.h"
 #include "rdmap_binding/mpa/fpdu.h"
 #include "rdmap_binding/rnic/engine.h"
 
@@ -79,6 +80,12 @@ void Engine::parse() {
 /// True when an FPDU was used up and there may be another.
 bool Engine::parse_fpdu() {
   const Octets octets = input_.unread();
+  const bool whole = octets.size() >= mpa::kLengthSize &&
+                     octets.size() >= mpa::fpdu_size(load_be<std::uint16_t>(octets.data()));
+  if (kbtp::fault(kbtp::Fault::fpdus_must_be_aligned) && !octets.empty() && !whole) {
+    fail({terminate::kMpaMarkerMismatch, 0, "a mutant wants whole FPDUs"}, {});
+    return false;
+  }
   if (direct_.active) {
     if (direct_.done < direct_.head.payload_size) return false;
     const std::size_t n = std::min(direct_.trailer, octets.size());
@@ -114,7 +121,16 @@ void Engine::on_fpdu(Octets fpdu, std::uint16_t ulpdu_length) {
                   ? CrcVerdict::good
                   : CrcVerdict::bad;
   }
+  const Octets pad = fpdu.subspan(mpa::kLengthSize + ulpdu_length, mpa::pad_size(ulpdu_length));
+  if (kbtp::fault(kbtp::Fault::pad_octets_checked) &&
+      std::ranges::count(pad, std::byte{0}) != std::ssize(pad))
+    verdict = CrcVerdict::bad;
+  if (kbtp::fault(kbtp::Fault::crc_not_checked)) verdict = CrcVerdict::good;
   if (setup_.options.fpdu_observer) observe_received(fpdu.data(), ulpdu_length, verdict);
+  if (verdict == CrcVerdict::bad && kbtp::fault(kbtp::Fault::delivers_after_crc_error)) {
+    ++in_msn_[rdmap::kSendQueue];
+    return;
+  }
   if (verdict == CrcVerdict::bad) {
     fail({terminate::kMpaCrcError, fpdu.size() - mpa::kCrcSize, "CRC error (RFC 5044 8)"}, {});
     return;
@@ -131,8 +147,9 @@ void Engine::on_fpdu(Octets fpdu, std::uint16_t ulpdu_length) {
     return;
   }
   first_fpdu_seen_ = true;
-  if (segment->head.payload_size != 0) {
+  if (segment->head.payload_size != 0 || kbtp::fault(kbtp::Fault::empty_write_checked)) {
     const auto place = place_for(segment->head);
+    if (!place && kbtp::fault(kbtp::Fault::unknown_stag_ignored)) return;
     if (!place) {
       fail(place.error(), rdmap::make_offender(ulpdu, ulpdu_length));
       return;
@@ -147,6 +164,9 @@ void Engine::on_fpdu(Octets fpdu, std::uint16_t ulpdu_length) {
 tl::expected<MutableOctets, WireError> Engine::place_for(const rdmap::SegmentHead& head) {
   if (head.opcode == rdmap::Opcode::read_response) return place_for_response(head);
   const ddp::TaggedHeader& header = head.tagged();
+  if (kbtp::fault(kbtp::Fault::read_sink_open_to_writes) && !outstanding_.empty() &&
+      outstanding_.front().sink_stag == header.stag)
+    return outstanding_.front().sink.first(head.payload_size);
   const auto target = setup_.stags.find(scope_, header.stag, header.tagged_offset, head.payload_size,
                                         rdma::Access::remote_write);
   if (!target) return unexpected(tagged_error(target.error()));
@@ -165,8 +185,13 @@ tl::expected<MutableOctets, WireError> Engine::place_for_response(const rdmap::S
     return unexpected(tagged_error(StagFault::invalid));
   }
   const Outstanding& read = outstanding_.front();
+  if (head.payload_size - 1 > ~std::uint64_t{0} - header.tagged_offset) {
+    return unexpected(
+        tagged_error(kbtp::fault(kbtp::Fault::wrap_told_as_bad_stag) ? StagFault::invalid : StagFault::wrap));
+  }
   if (header.tagged_offset != read.received || head.payload_size > read.sink.size() - read.received) {
-    return unexpected(tagged_error(StagFault::bounds));
+    return unexpected(tagged_error(kbtp::fault(kbtp::Fault::bounds_told_as_bad_stag) ? StagFault::invalid
+                                                                                     : StagFault::bounds));
   }
   return read.sink.subspan(read.received, head.payload_size);
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/fault.h"
 #include "base/masked_add.h"
 #include "base/random.h"
 #include "rdmap_binding/mpa/fpdu.h"
@@ -227,6 +228,8 @@ void Engine::append_response() {
 
 void Engine::append_terminate() {
   append_untagged(rdmap::Opcode::terminate, ddp::kFirstMsn, 0, 0, true, terminate_.octets(), {}, 0);
+  if (kbtp::fault(kbtp::Fault::terminates_twice))
+    append_untagged(rdmap::Opcode::terminate, ddp::kFirstMsn + 1, 0, 0, true, terminate_.octets(), {}, 0);
   terminate_due_ = false;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fault.h"
 #include "rdmap_binding/rnic/engine.h"
 
 namespace kbtp::rnic {
@@ -48,8 +49,11 @@ bool Engine::parse_startup() {
     return false;
   }
   const auto& complete = *std::get_if<mpa::StartupComplete>(&result);
-  if (!mpa::understands_revision(complete.frame.revision) ||
-      complete.frame.revision > std::max(setup_.options.mpa_revision, 1U)) {
+  const bool understood = mpa::understands_revision(complete.frame.revision) &&
+                          complete.frame.revision <= std::max(setup_.options.mpa_revision, 1U);
+  const bool refused =
+      complete.frame.revision == mpa::kRevision1 && kbtp::fault(kbtp::Fault::revision_1_refused);
+  if ((!understood && !kbtp::fault(kbtp::Fault::revision_not_checked)) || refused) {
     refuse("the peer speaks MPA revision " + std::to_string(complete.frame.revision));
     return false;
   }
@@ -117,6 +121,11 @@ void Engine::on_request(const mpa::StartupFrame& request, std::size_t behind) {
     refuse("the peer sent octets behind its MPA Request before it was answered");
     return;
   }
+  if ((request.reject && kbtp::fault(kbtp::Fault::request_reject_bit_checked)) ||
+      (request.reserved != 0 && kbtp::fault(kbtp::Fault::startup_reserved_bits_checked))) {
+    refuse("a mutant looks at bits that mean nothing");
+    return;
+  }
   crc_ = setup_.options.crc || request.crc;
   if (request.markers) {
     reject(request, {}, "the peer asks for MPA markers, which this RNIC does not insert");
@@ -147,6 +156,7 @@ void Engine::accept(const mpa::StartupFrame& request, rdma::Accept decision) {
     depths = outcome.depths;
     rtr_possible_ = request.enhanced->peer_to_peer;
   }
+  if (kbtp::fault(kbtp::Fault::enhanced_request_answered_plain)) enhanced.reset();
   send_reply(request, /*rejecting=*/false, enhanced, options_.private_data);
   enter_full_operation(depths, request.private_data);
 }

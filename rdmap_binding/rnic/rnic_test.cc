@@ -138,12 +138,15 @@ TEST_P(RnicOverSockets, MovesDataBothWays) {
   options.crc = GetParam().crc;
   options.spin = GetParam().spin;
   options.loops = GetParam().loops;
-  auto target = make_rnic(options);
-  auto initiator = make_rnic(options);
+  // What streams use outlives the RNICs, here and below.
   constexpr std::size_t kStreams = 3;
   std::array<Waiter, kStreams> served;
   std::array<Waiter, kStreams> used;
   std::atomic<std::size_t> next{0};
+  std::vector<std::byte> remote = pattern(1'000'000, 5);
+  std::array<std::vector<std::byte>, kStreams> sinks;
+  auto target = make_rnic(options);
+  auto initiator = make_rnic(options);
   auto listener =
       target->listen(loopback(GetParam().host), [&](const rdma::ConnectionRequest& request, rdma::Loop&) {
         rdma::Accept accept;
@@ -154,7 +157,6 @@ TEST_P(RnicOverSockets, MovesDataBothWays) {
         return rdma::AcceptDecision(std::move(accept));
       });
   ASSERT_TRUE(listener.has_value());
-  std::vector<std::byte> remote = pattern(1'000'000, 5);
   const auto domain_stag =
       target->register_region(rdma::DomainId{}, {remote, Access::remote_read, Content::stable, 0, false})
           ->stag;
@@ -167,7 +169,8 @@ TEST_P(RnicOverSockets, MovesDataBothWays) {
     Waiter& a = used[i];
     ASSERT_TRUE(a.wait_open()) << (a.closed ? a.closed->text : "no answer");
     EXPECT_EQ(a.private_data, pattern(20, static_cast<unsigned>(i)));
-    std::vector<std::byte> into(remote.size());
+    std::vector<std::byte>& into = sinks[i];
+    into.resize(remote.size());
     on_loop(a.stream->loop(), [&] {
       a.stream->post_receives(10);
       a.stream->post(
@@ -202,20 +205,20 @@ TEST(Rnic, WritesArePlacedAndCompleted) {
   for (const bool crc : {true, false}) {
     RnicOptions options;
     options.crc = crc;
-    auto target = make_rnic(options);
-    auto initiator = make_rnic(options);
     Waiter b, a;
     b.echo = true;
+    std::vector<std::byte> memory(3'000'000);
+    const auto source = pattern(3'000'000, 1);
+    auto target = make_rnic(options);
+    auto initiator = make_rnic(options);
     auto listener = target->listen(loopback("127.0.0.1"), [&](const rdma::ConnectionRequest&, rdma::Loop&) {
       return rdma::AcceptDecision(rdma::Accept{&b, {}});
     });
-    std::vector<std::byte> memory(3'000'000);
     const auto stag =
         target->register_region(rdma::DomainId{}, {memory, Access::remote_write, Content::octets, 7, false})
             ->stag;
     initiator->connect((*listener)->local(), 0, {}, a);
     ASSERT_TRUE(a.wait_open());
-    const auto source = pattern(3'000'000, 1);
     on_loop(a.stream->loop(), [&] {
       a.stream->post_receives(1);
       a.stream->post({rdma::Write{1, source, {stag, 7}, nullptr}, rdma::Send{2, pattern(8), false, {}}});
@@ -227,6 +230,7 @@ TEST(Rnic, WritesArePlacedAndCompleted) {
 }
 
 TEST(Rnic, RefusedConnectionTellsThePhase) {
+  Waiter a;
   auto rnic = make_rnic();
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   SocketAddress address = loopback("127.0.0.1");
@@ -234,7 +238,6 @@ TEST(Rnic, RefusedConnectionTellsThePhase) {
             0);  // bound, not listening: nobody else gets the port
   socklen_t length = SocketAddress::capacity();
   ::getsockname(fd, address.get(), &length);
-  Waiter a;
   rnic->connect(address, 0, {}, a);
   ASSERT_TRUE(a.wait_closed());
   EXPECT_EQ(a.closed->kind, CloseReason::Kind::refused);
@@ -243,11 +246,11 @@ TEST(Rnic, RefusedConnectionTellsThePhase) {
 }
 
 TEST(Rnic, RejectionTellsThePhase) {
+  Waiter a;
   auto rnic = make_rnic();
   auto listener = rnic->listen(loopback("127.0.0.1"), [](const rdma::ConnectionRequest&, rdma::Loop&) {
     return rdma::AcceptDecision(rdma::Reject{});
   });
-  Waiter a;
   rnic->connect((*listener)->local(), 0, {}, a);
   ASSERT_TRUE(a.wait_closed());
   EXPECT_EQ(a.closed->kind, CloseReason::Kind::refused);
@@ -277,11 +280,10 @@ TEST(Rnic, DestructionEndsStreams) {
 TEST(Rnic, RevocationOfADomainsStagIsAcknowledgedByEveryLoop) {
   RnicOptions options;
   options.loops = 3;
-  auto rnic = make_rnic(options);
   std::vector<std::byte> memory(64);
+  auto rnic = make_rnic(options);
   const auto stag =
       rnic->register_region(rdma::DomainId{}, {memory, Access::remote_read, Content::octets, 0, false})->stag;
-  Waiter none;
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
@@ -297,19 +299,19 @@ TEST(Rnic, RevocationOfADomainsStagIsAcknowledgedByEveryLoop) {
 /// Reads under way while the region is revoked end in order or with a Terminate, never with memory touched
 /// later.
 TEST(Rnic, RevocationUnderLoad) {
+  Waiter b, a;
+  auto memory = std::make_unique<std::vector<std::byte>>(pattern(4'000'000));
+  std::vector<std::byte> into(4'000'000);
   auto target = make_rnic();
   auto initiator = make_rnic();
-  Waiter b, a;
   auto listener = target->listen(loopback("127.0.0.1"), [&](const rdma::ConnectionRequest&, rdma::Loop&) {
     return rdma::AcceptDecision(rdma::Accept{&b, {}});
   });
-  auto memory = std::make_unique<std::vector<std::byte>>(pattern(4'000'000));
   const auto stag =
       target->register_region(rdma::DomainId{}, {*memory, Access::remote_read, Content::stable, 0, false})
           ->stag;
   initiator->connect((*listener)->local(), 0, {}, a);
   ASSERT_TRUE(a.wait_open());
-  std::vector<std::byte> into(4'000'000);
   on_loop(a.stream->loop(), [&] {
     for (std::uint64_t i = 0; i < 20; ++i) a.stream->post({rdma::Read{i, into, {stag, 0}}});
   });
@@ -338,9 +340,9 @@ TEST(Rnic, RevocationUnderLoad) {
 TEST(Rnic, BadStartsLeaveNoDescriptorAndServiceGoesOn) {
   RnicOptions options;
   options.max_handshakes = 16;
-  auto rnic = make_rnic(options);
   Waiter good;
   good.echo = true;
+  auto rnic = make_rnic(options);
   auto listener = rnic->listen(loopback("127.0.0.1"), [&](const rdma::ConnectionRequest&, rdma::Loop&) {
     return rdma::AcceptDecision(rdma::Accept{&good, {}});
   });
@@ -392,9 +394,9 @@ TEST(Rnic, BadStartsLeaveNoDescriptorAndServiceGoesOn) {
 }
 
 TEST(Rnic, ListenerThatIsGoneAcceptsNobody) {
-  auto rnic = make_rnic();
   std::atomic<bool> gone{false};
   std::atomic<bool> called_late{false};
+  auto rnic = make_rnic();
   auto listener = rnic->listen(loopback("127.0.0.1"), [&](const rdma::ConnectionRequest&, rdma::Loop&) {
     if (gone) called_late = true;
     return rdma::AcceptDecision(rdma::Reject{});
