@@ -51,17 +51,12 @@ Result<std::vector<std::unique_ptr<BenchLane>>> open_lanes(Link& link, const Opt
     connect.max_requests = outstanding;
     auto session = reach_async(*link.rnic, link.endpoint, connect);
     if (!session) return unexpected(session.error());
-    const initiator::SessionInfo info = (*session)->info();
     lanes.push_back(std::make_unique<BenchLane>(std::move(*session), outstanding,
                                                 static_cast<std::uint32_t>(options.size)));
-    if (info.quota < outstanding || info.handles < outstanding || info.max_requests < outstanding) {
-      return failure(
-          fmt::format("the target grants {} blocks, {} handles and {} requests where {} of each are needed",
-                      info.quota, info.handles, info.max_requests, outstanding));
-    }
-    if (info.block_size < options.size)
-      return failure(fmt::format("the target's blocks have {} octets, fewer than --size {}", info.block_size,
-                                 options.size));
+    const auto granted =
+        check_granted(lanes.back()->session()->info(),
+                      {.blocks = outstanding, .requests = outstanding, .block_size = options.size});
+    if (!granted) return unexpected(granted.error());
     if (auto filled = lanes.back()->fill(); !filled) return unexpected(filled.error());
   }
   return lanes;

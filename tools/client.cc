@@ -48,6 +48,24 @@ Result<std::shared_ptr<initiator::Session>> reach_async(rdma::Provider& provider
       });
 }
 
+Result<> check_granted(const initiator::SessionInfo& info, const Needs& needs) {
+  if (info.quota < needs.blocks || info.handles < needs.blocks) {
+    return failure(
+        fmt::format("the target grants {} blocks of its {} (some are its reserve) and {} handles, and {} of "
+                    "each are needed",
+                    info.quota, info.blocks, info.handles, needs.blocks));
+  }
+  if (info.max_requests < needs.requests) {
+    return failure(fmt::format("the target takes {} requests at a time, and {} are needed", info.max_requests,
+                               needs.requests));
+  }
+  if (info.block_size < needs.block_size) {
+    return failure(fmt::format("the target's blocks have {} octets, and {} are needed", info.block_size,
+                               needs.block_size));
+  }
+  return {};
+}
+
 void close_and_wait(const std::vector<std::shared_ptr<initiator::Session>>& sessions) {
   for (const auto& session : sessions) {
     std::promise<void> closed;

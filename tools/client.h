@@ -23,6 +23,15 @@ namespace kbtp::tools {
                                                                       const Endpoint& endpoint,
                                                                       initiator::ConnectOptions options);
 
+/// Whether a session got the blocks, as many handles, and blocks of the size that it needs; the error says
+/// what the target has. `requests` may be outstanding at one time.
+struct Needs {
+  std::uint32_t blocks = 0;
+  std::uint32_t requests = 1;
+  std::uint64_t block_size = 0;
+};
+[[nodiscard]] Result<> check_granted(const initiator::SessionInfo& info, const Needs& needs);
+
 /// Closes sessions gracefully and returns once they have ended. Not on a loop.
 void close_and_wait(const std::vector<std::shared_ptr<initiator::Session>>& sessions);
 

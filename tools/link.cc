@@ -36,7 +36,8 @@ Result<Link> Link::open(const LinkOptions& options, const Demand& demand) {
                                           "--block-size",   std::to_string(demand.block_size),
                                           "--max-sessions", std::to_string(sessions),
                                           "--max-requests", std::to_string(demand.outstanding),
-                                          "--crc",          options.crc ? "on" : "off"};
+                                          "--crc",          options.crc ? "on" : "off",
+                                          "--quiet"};
     if (options.spin) arguments.emplace_back("--spin");
     if (!options.congestion_control.empty()) {
       arguments.emplace_back("--congestion-control");

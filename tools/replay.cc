@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fmt/format.h>
 #include <fstream>
@@ -74,19 +75,12 @@ Result<ReplayEngine::Sessions> open_sessions(Link& link, const Options& options)
     connect.operation_deadline = std::chrono::seconds(options.deadline);
     auto session = reach_async(*link.rnic, link.endpoint, connect);
     if (!session) return unexpected(session.error());
-    const initiator::SessionInfo& info = (*session)->info();
     sessions.push_back(std::move(*session));
-    std::string why;
-    if (info.quota < share || info.handles < share) {
-      why = fmt::format("the target grants {} blocks and {} handles where {} of each are needed", info.quota,
-                        info.handles, share);
-    } else if (info.block_size < options.block_size) {
-      why = fmt::format("the target's blocks have {} octets, fewer than --block-size {}", info.block_size,
-                        options.block_size);
-    }
-    if (!why.empty()) {
+    const auto granted = check_granted(sessions.back()->info(),
+                                       {.blocks = share, .requests = 1, .block_size = options.block_size});
+    if (!granted) {
       close_and_wait(sessions);
-      return failure(why);
+      return unexpected(granted.error());
     }
   }
   return sessions;
@@ -131,19 +125,20 @@ Measurement measure(const Options& options, const ReplayResult& result, const Cp
   return median_of({m});
 }
 
-void print_summary(const ReplayResult& result, const Measurement& m) {
+// `out` is standard error when the report goes to standard output.
+void print_summary(std::FILE* out, const ReplayResult& result, const Measurement& m) {
   const std::uint64_t references = result.hits + result.misses;
   const double share = references == 0 ? 0 : 100.0 * static_cast<double>(result.hits) / references;
-  fmt::print("{} requests, {} block references: {} hits, {} misses ({:.1f} % hits)\n",
+  fmt::print(out, "{} requests, {} block references: {} hits, {} misses ({:.1f} % hits)\n",
              grouped(result.requests), grouped(references), grouped(result.hits), grouped(result.misses),
              share);
-  fmt::print("{:<12}{:>10}{:>12}{:>12}\n", "operation", "count", "p50 us", "p99 us");
-  fmt::print("{:<12}{:>10}{:>12.1f}{:>12.1f}\n", "LOAD", result.loads.count(),
+  fmt::print(out, "{:<12}{:>10}{:>12}{:>12}\n", "operation", "count", "p50 us", "p99 us");
+  fmt::print(out, "{:<12}{:>10}{:>12.1f}{:>12.1f}\n", "LOAD", result.loads.count(),
              result.loads.percentile_us(0.5), result.loads.percentile_us(0.99));
-  fmt::print("{:<12}{:>10}{:>12.1f}{:>12.1f}\n", "ALLOC_STORE", result.stores.count(),
+  fmt::print(out, "{:<12}{:>10}{:>12.1f}{:>12.1f}\n", "ALLOC_STORE", result.stores.count(),
              result.stores.percentile_us(0.5), result.stores.percentile_us(0.99));
-  fmt::print("{:<12}{:>10}\n", "FREE", result.evictions + result.freed_at_end);
-  fmt::print("{} octets loaded and checked, {} stored, {:.2f} GB/s, {:.0f} operations/s\n",
+  fmt::print(out, "{:<12}{:>10}\n", "FREE", result.evictions + result.freed_at_end);
+  fmt::print(out, "{} octets loaded and checked, {} stored, {:.2f} GB/s, {:.0f} operations/s\n",
              grouped(result.octets_checked), grouped(result.octets_stored), m.gbytes_per_s, m.ops_per_s);
 }
 
@@ -200,7 +195,8 @@ int run_replay(const CLI::App& app, const Options& options) {
 
   const ReplayResult& result = engine.result();
   const Measurement measured = measure(options, result, cpu, link->child != nullptr);
-  print_summary(result, measured);
+  std::FILE* const out = options.json == "-" ? stderr : stdout;
+  print_summary(out, result, measured);
   if (!result.bad_trace.empty()) return fail(command, kExitUsage, result.bad_trace);
   if (!result.finding.empty()) return fail(command, kExitFindings, result.finding);
   if (!result.lost.empty()) return fail(command, kExitUnreachable, "the target was lost: " + result.lost);
@@ -212,9 +208,9 @@ int run_replay(const CLI::App& app, const Options& options) {
                   fmt::format("{} of the target's {} blocks are not free at the end",
                               drained->blocks - drained->free_blocks, drained->blocks));
     }
-    fmt::print("all {} blocks of the target are free at the end\n", grouped(drained->blocks));
+    fmt::print(out, "all {} blocks of the target are free at the end\n", grouped(drained->blocks));
   } else {
-    fmt::print("all {} blocks that were held are free at the end\n", grouped(result.freed_at_end));
+    fmt::print(out, "all {} blocks that were held are free at the end\n", grouped(result.freed_at_end));
   }
   if (auto written = write_report(options, result, measured); !written)
     return fail(command, kExitUnreachable, written.error().text);

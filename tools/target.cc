@@ -1,6 +1,7 @@
 // `kbtp target`: options and configuration file to ServeSettings.
 
 #include <memory>
+#include <spdlog/spdlog.h>
 #include <string_view>
 
 #include "tools/cli.h"
@@ -39,6 +40,7 @@ struct Options {
   std::uint64_t loops = 0;
   bool crc = true;
   bool spin = false;
+  bool quiet = false;
   std::string congestion_control;
 };
 
@@ -71,6 +73,7 @@ int run_target(const CLI::App& app, const Options& given) {
   if (has("--spin")) settings.rnic.spin = given.spin;
   if (has("--loops")) settings.rnic.loops = static_cast<unsigned>(given.loops);
   if (has("--congestion-control")) settings.rnic.congestion_control = given.congestion_control;
+  if (given.quiet) spdlog::set_level(spdlog::level::warn);
   if (!settings.listen) return fail_usage(command, "--listen HOST:PORT is missing");
   return serve(settings, command);
 }
@@ -90,8 +93,8 @@ void set_up_target(CLI::App& app, Run& run) {
   add_number(app, "--handles", options->handles, 1, ~std::uint64_t{0} >> 1,
              "handles of the block table (as many as blocks)");
   add_number(app, "--reserve", options->reserve, 0, std::uint64_t{1} << 28,
-             "blocks that no quota may claim, so that freed blocks still being sent starve nobody (0: every "
-             "load is sent from a copy)");
+             "blocks that no quota may claim, so that freed blocks still being sent starve nobody (a "
+             "sixteenth, 64 at most)");
   add_number(app, "--max-requests", options->max_requests, 1, 65535,
              "requests that an initiator may have outstanding (64)");
   add_number(app, "--max-sessions", options->max_sessions, 1, 65535, "sessions at one time (64)");
@@ -105,6 +108,7 @@ void set_up_target(CLI::App& app, Run& run) {
   app.add_option("--congestion-control", options->congestion_control,
                  "TCP congestion control of the connections (the system's)")
       ->type_name("NAME");
+  app.add_flag("--quiet", options->quiet, "log warnings and errors only");
   app.footer(kFooter);
   app.callback([&app, &run, options] { run = [&app, options] { return run_target(app, *options); }; });
 }

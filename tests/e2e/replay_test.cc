@@ -44,10 +44,11 @@ Trace make_trace(std::uint64_t requests, std::uint32_t capacity, std::uint64_t i
   return trace;
 }
 
-nlohmann::json replay_json(const Trace& trace, std::vector<std::string> more) {
+nlohmann::json replay_json(const Trace& trace, std::vector<std::string> more,
+                           const std::string& block_size = "4096") {
   const std::string report = temporary_file("report.json", "");
   std::vector<std::string> arguments = {"replay",       trace.path, "--capacity", "256",
-                                        "--block-size", "4096",     "--json",     report};
+                                        "--block-size", block_size, "--json",     report};
   arguments.insert(arguments.end(), more.begin(), more.end());
   const Finished ended = kbtp(arguments);
   EXPECT_EQ(ended.status, 0) << ended.err << ended.out;
@@ -85,16 +86,16 @@ TEST(Replay, TheReportHasTheMembersThatScriptsRelyOn) {
 
 TEST(Replay, BlocksOfAnOddSizeAreCheckedToTheLastOctet) {
   const Trace trace = make_trace(50, 256);
-  EXPECT_EQ(replay_json(trace, {"--block-size", "4099"})["octets_checked"], trace.hits * 4099);
+  EXPECT_EQ(replay_json(trace, {}, "4099")["octets_checked"], trace.hits * 4099);
 }
 
 TEST(Replay, DrivesATargetThatRunsAlready) {
   const Trace trace = make_trace(100, 64);
-  Target target({"--listen", "[::1]:0", "--blocks", "64", "--block-size", "4096"});
+  Target target({"--listen", "[::1]:0", "--blocks", "80", "--block-size", "4096"});
   const Finished ended = kbtp({"replay", trace.path, "--target", target.endpoint(), "--capacity", "64",
                                "--block-size", "4096", "--initiators", "2"});
   EXPECT_EQ(ended.status, 0) << ended.err;
-  EXPECT_EQ(target.drain(), "drained: 64 of 64 blocks are free");
+  EXPECT_EQ(target.drain(), "drained: 80 of 80 blocks are free");
 }
 
 TEST(Replay, ATargetThatIsTooSmallEndsWith3) {
@@ -102,10 +103,10 @@ TEST(Replay, ATargetThatIsTooSmallEndsWith3) {
   Target target({"--listen", "127.0.0.1:0", "--blocks", "16", "--block-size", "4096"});
   const Finished few = kbtp({"replay", trace.path, "--target", target.endpoint(), "--capacity", "64"});
   EXPECT_EQ(few.status, 3);
-  EXPECT_THAT(few.err, HasSubstr("the target grants 16 blocks"));
+  EXPECT_THAT(few.err, HasSubstr("the target grants 15 blocks of its 16"));
   const Finished small = kbtp({"replay", trace.path, "--target", target.endpoint(), "--capacity", "8"});
   EXPECT_EQ(small.status, 3);
-  EXPECT_THAT(small.err, HasSubstr("the target's blocks have 4096 octets, fewer than --block-size 65536"));
+  EXPECT_THAT(small.err, HasSubstr("the target's blocks have 4096 octets, and 65536 are needed"));
 }
 
 TEST(Replay, AMistakeInTheTraceEndsWith2AndNamesTheLine) {
@@ -120,7 +121,7 @@ TEST(Replay, AMistakeInTheTraceEndsWith2AndNamesTheLine) {
 TEST(Replay, ATargetKilledInTheMiddleEndsItWith3WithinItsDeadline) {
   const Trace trace = make_trace(10'000, 256, 250);
   Target target(
-      {"--listen", "127.0.0.1:0", "--blocks", "256", "--block-size", "4096", "--metrics", "127.0.0.1:0"});
+      {"--listen", "127.0.0.1:0", "--blocks", "512", "--block-size", "4096", "--metrics", "127.0.0.1:0"});
   // At the trace's own pace this would take forty minutes.
   Process replay({kbtp_path(), "replay", trace.path, "--target", target.endpoint(), "--capacity", "256",
                   "--block-size", "4096", "--speed", "1", "--deadline", "20"});
@@ -133,7 +134,7 @@ TEST(Replay, ATargetKilledInTheMiddleEndsItWith3WithinItsDeadline) {
 TEST(Replay, ATargetThatStopsAnsweringEndsItWith3WithinItsDeadline) {
   const Trace trace = make_trace(10'000, 256, 250);
   Target target(
-      {"--listen", "127.0.0.1:0", "--blocks", "256", "--block-size", "4096", "--metrics", "127.0.0.1:0"});
+      {"--listen", "127.0.0.1:0", "--blocks", "512", "--block-size", "4096", "--metrics", "127.0.0.1:0"});
   Process replay({kbtp_path(), "replay", trace.path, "--target", target.endpoint(), "--capacity", "256",
                   "--block-size", "4096", "--speed", "1", "--deadline", "1"});
   ASSERT_TRUE(target.wait_for_metric("kbtp_bound_handles", [](double bound) { return bound > 0; }));
@@ -145,15 +146,15 @@ TEST(Replay, ATargetThatStopsAnsweringEndsItWith3WithinItsDeadline) {
 TEST(Replay, AnInitiatorKilledInTheMiddleLosesNoBlock) {
   const Trace trace = make_trace(10'000, 256, 250);
   Target target(
-      {"--listen", "127.0.0.1:0", "--blocks", "256", "--block-size", "4096", "--metrics", "127.0.0.1:0"});
+      {"--listen", "127.0.0.1:0", "--blocks", "512", "--block-size", "4096", "--metrics", "127.0.0.1:0"});
   Process replay({kbtp_path(), "replay", trace.path, "--target", target.endpoint(), "--capacity", "256",
                   "--block-size", "4096", "--speed", "1"});
   ASSERT_TRUE(target.wait_for_metric("kbtp_bound_handles", [](double bound) { return bound > 0; }));
   replay.signal(SIGKILL);
   EXPECT_EQ(replay.wait(), 128 + SIGKILL);
-  EXPECT_TRUE(target.wait_for_metric("kbtp_free_blocks", [](double blocks) { return blocks == 256; }));
+  EXPECT_TRUE(target.wait_for_metric("kbtp_free_blocks", [](double blocks) { return blocks == 512; }));
   EXPECT_EQ(target.metric("kbtp_quota_blocks"), 0);
-  EXPECT_EQ(target.drain(), "drained: 256 of 256 blocks are free");
+  EXPECT_EQ(target.drain(), "drained: 512 of 512 blocks are free");
 }
 
 TEST(Replay, TheEmbeddedTargetDiesWithItsParent) {

@@ -40,7 +40,7 @@ TEST(Usage, AWrongCommandLineEndsWith2AndOneSentence) {
       {"bench direct-load", "kbtp bench: 'direct-load' is no subcommand"},
       {"bench load --size 0", "kbtp bench load: --size: 0 is not between"},
       {"bench load --wait maybe", "kbtp bench load: --wait: 'maybe' is neither spin nor block"},
-      {"bench load --ops 5 --seconds 1", "kbtp bench load: --ops excludes --seconds"},
+      {"bench load --ops 5 --seconds 1", "kbtp bench load: --seconds excludes --ops"},
       {"block", "kbtp block: a subcommand is missing"},
       {"block load --handle 1", "kbtp block load: --target is required"},
       {"block load --target 127.0.0.1:1", "kbtp block load: --handle is required"},
