@@ -28,7 +28,6 @@ namespace kbtp {
   X(alloc_store_keeps_generation, "KBTP-6.3-05") \
   X(free_ignores_valid, "KBTP-6.4-01") \
   X(free_keeps_generation, "KBTP-6.4-02") \
-  X(free_without_scrub, "KBTP-6.4-06") \
   X(completion_truncates_request_id, "KBTP-5.1-03") \
   X(generation_ignored, "KBTP-5.1-04") \
   X(seal_ignored, "KBTP-5.1-09") \
@@ -36,7 +35,66 @@ namespace kbtp {
   X(generation_may_be_zero, "KBTP-3.2-05") \
   X(no_space_ignored, "KBTP-3.4-14") \
   X(free_keeps_usage, "KBTP-3.4-05") \
-  X(record_completion_offered, "KBTP-6.5-06")
+  X(record_completion_offered, "KBTP-6.5-06") \
+  X(allow_unsealed_refused, "KBTP-5.1-12") \
+  X(record_written, "KBTP-6.5-05") \
+  X(invisible_handle_told, "G-25") \
+  X(foreign_domain_visible, "G-25") \
+  X(alloc_store_ignores_owner, "KBTP-6.3-01") \
+  X(store_reads_beside_descriptor, "KBTP-5.2-03") \
+  X(store_inline_corrupts, "KBTP-6.2-04") \
+  X(store_completes_before_read, "KBTP-6.2-06") \
+  X(completion_without_block, "KBTP-6.3-06") \
+  X(completion_echoes_generation, "KBTP-5.1-05") \
+  X(refusal_completes_twice, "KBTP-6.5-01") \
+  X(version_not_checked, "KBTP-5.1-01") \
+  X(unknown_opcode_ignored, "KBTP-5.1-02") \
+  X(undefined_flags_accepted, "KBTP-5.1-07") \
+  X(message_length_not_checked, "G-09") \
+  X(stray_message_ignored, "G-38") \
+  X(hello_order_ignored, "G-05") \
+  X(startup_key_not_checked, "RFC5044-7.1.1-02") \
+  X(private_data_length_not_checked, "RFC5044-7.1.1-15") \
+  X(truncated_request_kept, "RFC5044-7.1.2-03") \
+  X(private_data_of_256_at_most, "RFC5044-7.1.2-17") \
+  X(request_reject_bit_checked, "RFC5044-7.1.1-10") \
+  X(startup_reserved_bits_checked, "RFC5044-7.1.1-11") \
+  X(revision_not_checked, "RFC5044-7.1.1-13") \
+  X(revision_1_refused, "RFC6581-6-03") \
+  X(enhanced_request_answered_plain, "RFC6581-10-01") \
+  X(enhanced_length_not_checked, "RFC6581-6-04") \
+  X(initiator_ird_ignored, "RFC6581-9.1-03") \
+  X(crc_not_checked, "RFC5044-4.4-11") \
+  X(delivers_after_crc_error, "RFC5044-8-06") \
+  X(terminate_before_first_fpdu, "RFC5044-7.1.2-11") \
+  X(pad_octets_checked, "RFC5044-4.1-03") \
+  X(fpdus_must_be_aligned, "RFC5044-5.1-03") \
+  X(unknown_stag_ignored, "RFC5041-7.1-06") \
+  X(queue_number_not_checked, "RFC5041-7.1-01") \
+  X(msn_gap_accepted, "RFC5041-7.1-05") \
+  X(msn_repeat_accepted, "RFC5041-4.3-05") \
+  X(message_offset_not_checked, "RFC5041-7.1-03") \
+  X(too_long_told_as_no_buffer, "RFC5041-7.1-04") \
+  X(ddp_version_not_checked, "RFC5041-4.1-06") \
+  X(bounds_told_as_bad_stag, "RFC5041-7.1-09") \
+  X(wrap_told_as_bad_stag, "RFC5041-7.1-10") \
+  X(empty_write_checked, "RFC5041-5.2-09") \
+  X(ddp_reserved_bits_checked, "RFC5041-4.1-05") \
+  X(read_sink_open_to_writes, "G-52") \
+  X(rdmap_version_not_checked, "RFC5040-7.2-03") \
+  X(unknown_opcode_told_as_version, "RFC5040-7.2-02") \
+  X(read_stag_told_as_rights, "RFC5040-7.2-06") \
+  X(read_terminate_without_request, "RFC5040-7.1-04") \
+  X(terminate_without_header, "RFC5040-7.1-03") \
+  X(terminate_reserved_bits_set, "RFC5040-4.8-04") \
+  X(terminates_twice, "RFC5040-5.4-04") \
+  X(first_error_passed_over, "RFC5040-7.1-05") \
+  X(erroneous_stream_goes_on, "RFC5040-7-01") \
+  X(empty_read_checked, "RFC5040-5.2.1-09") \
+  X(atomic_stag_told_as_rights, "RFC7306-8.2-03") \
+  X(invalidated_stag_not_checked, "RFC5040-7.2-04") \
+  X(terminate_ignored, "RFC5040-5.4-03") \
+  X(rdmap_reserved_bits_checked, "RFC5040-4.1-06")
 // clang-format on
 
 enum class Fault {

@@ -140,6 +140,7 @@ void invisible(Scene& s) {
   const RequestId id = b.load(a.handle(0), sink);
   b.await(id);
   s.expect(refuses("G-25", b.index(), id, Status::no_such_handle));
+  s.expect(tells_nothing("G-25", b.index(), id));
   s.expect(places_nothing("G-25", b.index(), sink.stag));
 }
 
@@ -151,6 +152,7 @@ void no_such_handle(Scene& s) {
   const RequestId id = a.load(0xFFFF'FFFF'FFFF'FF00u, sink);
   a.await(id);
   s.expect(refuses("G-25", a.index(), id, Status::no_such_handle));
+  s.expect(tells_nothing("G-25", a.index(), id));
   s.expect(places_nothing("G-25", a.index(), sink.stag));
 }
 

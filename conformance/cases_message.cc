@@ -82,8 +82,12 @@ void undefined_flags(Scene& s) {
 }
 
 void wrong_length(Scene& s) {
-  s.stimulus("an inline ALLOC_STORE that is 10 octets short, a LOAD with 4 octets too many; then a probe");
+  s.stimulus(
+      "an inline ALLOC_STORE that is 10 octets short, a LOAD of a sealed block with 4 octets too many; then "
+      "a "
+      "probe");
   Session& a = s.session();
+  bind_block(s, a, a.handle(1), pattern(72, 100));
   if (s.stopped()) return;
   wire::AllocStore store;
   const auto data = pattern(71, 100);

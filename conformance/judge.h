@@ -74,6 +74,8 @@ struct Relation {
 };
 [[nodiscard]] Expectation relates(std::string rule, ConnectionIndex c, RequestId earlier, RequestId later,
                                   Relation relation);
+/// The COMPLETION has no Generation, Data Length or Block Offset: it tells nothing of the handle (G-16).
+[[nodiscard]] Expectation tells_nothing(std::string rule, ConnectionIndex c, RequestId id);
 /// No COMPLETION of the connection has Generation 0, and the Generation has gone once round.
 [[nodiscard]] Expectation generations_wrap_without_zero(std::string rule, ConnectionIndex c);
 

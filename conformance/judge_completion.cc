@@ -157,6 +157,21 @@ Expectation relates(std::string rule, ConnectionIndex c, RequestId earlier, Requ
           }};
 }
 
+Expectation tells_nothing(std::string rule, ConnectionIndex c, RequestId id) {
+  return {std::move(rule),
+          fmt::format("the COMPLETION of {:#x} has Generation, Data Length and Block Offset 0", id),
+          [=](const Evidence& evidence) -> Finding {
+            const auto seen = the_completion(evidence.on(c), id);
+            if (!seen) return seen.error();
+            const wire::Completion& told = (*seen)->completion;
+            const bool good = told.generation == 0 && told.data_length == 0 && told.block_offset == 0;
+            return {good ? Grade::exact : Grade::wrong,
+                    fmt::format("Generation {}, Data Length {}, Block Offset {:#x}", told.generation,
+                                told.data_length, told.block_offset),
+                    {(*seen)->frame}};
+          }};
+}
+
 Expectation generations_wrap_without_zero(std::string rule, ConnectionIndex c) {
   return {std::move(rule), "the Generation goes once round, from 65535 to 1, and is never 0",
           [=](const Evidence& evidence) -> Finding {

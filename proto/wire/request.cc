@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fault.h"
 #include "proto/wire/fields.h"
 
 namespace kbtp::wire {
@@ -77,7 +78,7 @@ bool is_request(Opcode opcode) {
 std::optional<WireError> check_flags(const Header& header, Opcode opcode, const Assignment& assignment) {
   const std::uint16_t flags = header.flags;
   const unsigned illegal = flags & ~unsigned{assignment.flags_of(opcode)};
-  if (illegal != 0) {
+  if (illegal != 0 && !fault(Fault::undefined_flags_accepted)) {
     // The octet of the first bit that is not legal.
     const std::size_t octet = illegal > 0xFF ? 2 : 3;
     return WireError{Status::invalid_request, octet, "KBTP-5.1-07", "flag not legal for this opcode", header};
@@ -109,7 +110,7 @@ std::optional<WireError> check_length(Octets octets, const Header& header, Opcod
                        "Length differs from the inline data that follows", header};
     }
   }
-  if (octets.size() != expected) {
+  if (octets.size() != expected && !fault(Fault::message_length_not_checked)) {
     return WireError{Status::invalid_request, static_cast<std::size_t>(expected), "G-00",
                      "octets behind the message", header};
   }
@@ -203,7 +204,7 @@ Decoded<Request> decode_request(Octets octets, const Features& granted, const As
     return unexpected(WireError{{}, octets.size(), "G-38", "shorter than a header", {}});
   }
   // (2) before anything that another version might define otherwise
-  if (header->version != kVersion) {
+  if (header->version != kVersion && !fault(Fault::version_not_checked)) {
     return unexpected(WireError{Status::unsupported_version, 0, "KBTP-5.1-01", "version is not 1", header});
   }
   // (3)

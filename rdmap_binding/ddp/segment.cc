@@ -1,5 +1,7 @@
 #include "rdmap_binding/ddp/segment.h"
 
+#include "base/fault.h"
+
 namespace kbtp::ddp {
 namespace {
 
@@ -58,7 +60,7 @@ Expected<Header, WireError> read_header(Octets octets) {
 std::optional<WireError> check_version(const Header& header) {
   const auto* tagged = std::get_if<TaggedHeader>(&header);
   const std::uint8_t version = tagged != nullptr ? tagged->version : std::get<UntaggedHeader>(header).version;
-  if (version == kVersion) return std::nullopt;
+  if (version == kVersion || fault(Fault::ddp_version_not_checked)) return std::nullopt;
   return WireError{
       tagged != nullptr ? terminate::kDdpTaggedInvalidVersion : terminate::kDdpUntaggedInvalidVersion, 0,
       "DV is not 1 (RFC 5041 4.1)"};

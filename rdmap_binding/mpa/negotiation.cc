@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/fault.h"
+
 namespace kbtp::mpa {
 namespace {
 
@@ -47,7 +49,8 @@ ResponderOutcome negotiate_as_responder(const Enhanced& request, const LocalLimi
     const std::uint16_t needed = std::max<std::uint16_t>(request.ord, taken.read ? 1 : 0);
     depths.ird = std::max(depths.ird, std::min(needed, plain_depth(local.max_ird)));
   }
-  if (request.ird != kNoNegotiation) depths.ord = std::min(depths.ord, request.ird);
+  if (request.ird != kNoNegotiation && !fault(Fault::initiator_ird_ignored))
+    depths.ord = std::min(depths.ord, request.ird);
 
   Enhanced& reply = outcome.reply;
   reply.peer_to_peer = request.peer_to_peer;

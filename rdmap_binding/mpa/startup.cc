@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "base/fault.h"
+
 namespace kbtp::mpa {
 namespace {
 
 /// Judges the part of the key that is there.
 std::optional<StartupError> check_key(Octets octets, std::optional<StartupKind> expected) {
+  if (fault(Fault::startup_key_not_checked)) return std::nullopt;
   const Octets key = octets.first(std::min(octets.size(), kKeySize));
   const Octets request = as_octets(kRequestKey);
   const Octets reply = as_octets(kReplyKey);
@@ -54,11 +57,17 @@ StartupResult decode_startup(Octets octets, std::optional<StartupKind> expected)
   reader.skip(kKeySize);
   const std::uint8_t flags = reader.u8();
   const std::uint8_t revision = reader.u8();
-  const std::uint16_t private_data = reader.u16();
+  std::uint16_t private_data = reader.u16();
   constexpr std::size_t kLengthOctet = 18;
-  if (private_data > kMaxPrivateData) return StartupError{StartupRule::private_data_too_long, kLengthOctet};
+  if (fault(Fault::private_data_length_not_checked))
+    private_data = static_cast<std::uint16_t>(std::min<std::size_t>(private_data, reader.remaining()));
+  const std::size_t most = fault(Fault::private_data_length_not_checked) ? kMaxPrivateData + 1
+                           : fault(Fault::private_data_of_256_at_most)   ? 256
+                                                                         : kMaxPrivateData;
+  if (private_data > most) return StartupError{StartupRule::private_data_too_long, kLengthOctet};
   // Before revision 2 that bit is one of the reserved ones, which are not looked at.
-  const bool enhanced = revision >= kRevision2 && (flags & kEnhancedFlag) != 0;
+  bool enhanced = revision >= kRevision2 && (flags & kEnhancedFlag) != 0;
+  if (fault(Fault::enhanced_length_not_checked) && private_data < kEnhancedSize) enhanced = false;
   if (enhanced && private_data < kEnhancedSize) {
     return StartupError{StartupRule::enhanced_too_short, kLengthOctet};
   }

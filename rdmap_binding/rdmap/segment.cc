@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/fault.h"
+
 namespace kbtp::rdmap {
 namespace {
 
@@ -40,19 +42,28 @@ Expected<SegmentHead, WireError> decode_head(Octets head, std::size_t ulpdu_leng
   if (const auto error = ddp::check_version(*header)) return unexpected(*error);
 
   const auto* untagged = std::get_if<ddp::UntaggedHeader>(&*header);
-  if (untagged != nullptr && untagged->queue_number >= kQueueCount) {
+  if (fault(Fault::ddp_reserved_bits_checked) && (head[0] & std::byte{ddp::kReservedMask}) != std::byte{0}) {
+    return unexpected(WireError{terminate::kDdpUntaggedInvalidVersion, 0, "reserved bits"});
+  }
+  if (untagged != nullptr && untagged->queue_number >= kQueueCount &&
+      !fault(Fault::queue_number_not_checked)) {
     return unexpected(WireError{terminate::kDdpUntaggedInvalidQn, kQueueNumberOctet,
                                 "QN is above 3 (RFC 5040 3.1, RFC 7306 5.2)"});
   }
   const Control control = decode_control(ddp::rsvdulp(*header));
-  if (control.version != kVersion) {
+  if (fault(Fault::rdmap_reserved_bits_checked) && control.reserved != 0) {
+    return unexpected(WireError{terminate::kRdmapInvalidVersion, kRsvdulpOctet, "reserved bits"});
+  }
+  if (control.version != kVersion && !fault(Fault::rdmap_version_not_checked)) {
     return unexpected(
         WireError{terminate::kRdmapInvalidVersion, kRsvdulpOctet, "RV is not 01b (RFC 5040 4.1)"});
   }
   const OpcodeFacts* opcode = find_opcode(control.opcode);
   if (opcode == nullptr) {
-    return unexpected(WireError{terminate::kRdmapUnexpectedOpcode, kRsvdulpOctet,
-                                "opcode is not assigned (RFC 5040 4.1, RFC 7306 4.1)"});
+    return unexpected(WireError{fault(Fault::unknown_opcode_told_as_version)
+                                    ? terminate::kRdmapInvalidVersion
+                                    : terminate::kRdmapUnexpectedOpcode,
+                                kRsvdulpOctet, "opcode is not assigned (RFC 5040 4.1, RFC 7306 4.1)"});
   }
   if (opcode->tagged != (untagged == nullptr)) {
     return unexpected(WireError{terminate::kRdmapUnexpectedOpcode, 0,

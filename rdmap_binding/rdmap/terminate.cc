@@ -1,5 +1,7 @@
 #include "rdmap_binding/rdmap/terminate.h"
 
+#include "base/fault.h"
+
 namespace kbtp::rdmap {
 namespace {
 
@@ -77,13 +79,13 @@ TerminateOctets make_terminate(TerminateCode code, const Offender& offender) {
   // "Local catastrophic" is error type 0 in RDMAP as in DDP; no error of the LLP shows a header either.
   const bool shows_header =
       code.layer != terminate::kLayerLlp && code.error_type != terminate::kRdmapLocalCatastrophicType;
-  if (shows_header && !offender.ddp_header.empty()) {
+  if (shows_header && !offender.ddp_header.empty() && !fault(Fault::terminate_without_header)) {
     message.control.length_valid = true;
     message.control.ddp_header = true;
     message.segment_length = offender.segment_length;
     message.ddp_header = offender.ddp_header;
     if (code.layer == terminate::kLayerRdmap && code.error_type == terminate::kRdmapProtectionType &&
-        offender.read_request) {
+        offender.read_request && !fault(Fault::read_terminate_without_request)) {
       message.control.rdma_header = true;
       message.read_request = offender.read_request;
     }
@@ -99,7 +101,8 @@ TerminateOctets encode_terminate(const Terminate& message) {
   writer.u16(static_cast<std::uint16_t>(((control.length_valid ? kLengthValidFlag : 0) |
                                          (control.ddp_header ? kDdpHeaderFlag : 0) |
                                          (control.rdma_header ? kRdmaHeaderFlag : 0))
-                                        << 8));
+                                            << 8 |
+                                        (fault(Fault::terminate_reserved_bits_set) ? 1 : 0)));
   if (control.length_valid || control.ddp_header) writer.u16(message.segment_length);
   writer.bytes(message.ddp_header);
   if (message.read_request) writer.bytes(encode(*message.read_request));
