@@ -166,7 +166,7 @@ class RawInitiator : public rdma::StreamHandler {
   wire::AllocStore alloc_inline(std::uint64_t handle, Octets data, bool seal = false) {
     wire::AllocStore store;
     store.head = head(handle);
-    store.body.inline_data = data;
+    store.body.inline_data = inline_data_.emplace_back(to_vector(data));  // outlives the request
     store.body.seal = seal;
     return store;
   }
@@ -201,6 +201,7 @@ class RawInitiator : public rdma::StreamHandler {
  private:
   World& world_;
   std::uint64_t next_id_ = 0xA1B2C3D4E5F60000;
+  std::deque<std::vector<std::byte>> inline_data_;
 };
 
 inline std::vector<std::byte> pattern(std::size_t size, unsigned seed) {
