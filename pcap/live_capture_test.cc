@@ -195,7 +195,7 @@ TEST_P(LiveCaptureTest, WhatIsMissingIsToldOf) {
   ASSERT_TRUE(trace.complete);
   Reassembler stream;
   std::uint64_t octets = 0;
-  const auto count = [&](const Run& run) { octets += run.missing() ? 0 : run.length; };
+  const auto count = [&](const auto& run) { octets += run.missing() ? 0 : run.length; };
   for (const Frame& frame : trace.frames) {
     const auto packet = decode_frame(frame);
     ASSERT_TRUE(packet);

@@ -24,10 +24,8 @@ std::size_t expect_same(const std::string& path) {
   EXPECT_TRUE(ours && theirs) << path;
   if (!ours || !theirs) return 0;
   const Rows rows = rows_of(*ours);
-  EXPECT_EQ(rows, *theirs) << path;
-  std::size_t fpdus = 0;
-  for (const auto& [direction, list] : rows) fpdus += list.size();
-  return fpdus;
+  EXPECT_EQ(difference(rows, *theirs), "") << path;
+  return count(rows);
 }
 
 class SecondOpinion : public ::testing::Test {

@@ -1,17 +1,41 @@
 #include "second_opinion/rows.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace kbtp::second_opinion {
 
-std::ostream& operator<<(std::ostream& out, const Row& row) {
-  out << fmt::format("opcode {:#x} ulpdu {} {}", row.opcode, row.ulpdu_length, row.last ? "last " : "");
-  if (row.tagged) {
-    out << fmt::format("STag {:#x} TO {:#x}", row.stag, row.to);
-  } else {
-    out << fmt::format("QN {} MSN {} MO {}", row.qn, row.msn, row.mo);
+std::string to_string(const Row& row) {
+  const std::string place = row.tagged ? fmt::format("STag {:#x} TO {:#x}", row.stag, row.to)
+                                       : fmt::format("QN {} MSN {} MO {}", row.qn, row.msn, row.mo);
+  return fmt::format("opcode {:#x} ulpdu {} {}{} CRC {}", row.opcode, row.ulpdu_length,
+                     row.last ? "last " : "", place, row.crc);
+}
+
+std::string difference(const Rows& one, const Rows& other) {
+  std::string text;
+  Rows all = one;
+  all.insert(other.begin(), other.end());
+  for (const auto& [direction, unused] : all) {
+    const auto rows_in = [&, &key = direction](const Rows& rows) {
+      const auto at = rows.find(key);
+      return at == rows.end() ? std::vector<Row>{} : at->second;
+    };
+    const std::vector<Row> a = rows_in(one);
+    const std::vector<Row> b = rows_in(other);
+    const auto [at_a, at_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+    if (at_a == a.end() && at_b == b.end()) continue;
+    text += fmt::format("{}, FPDU {} of {} and {}:\n  {}\n  {}\n", direction, at_a - a.begin() + 1, a.size(),
+                        b.size(), at_a == a.end() ? "none" : to_string(*at_a),
+                        at_b == b.end() ? "none" : to_string(*at_b));
   }
-  return out << " CRC " << row.crc;
+  return text;
+}
+
+std::size_t count(const Rows& rows) {
+  std::size_t n = 0;
+  for (const auto& [direction, list] : rows) n += list.size();
+  return n;
 }
 
 namespace {
@@ -67,7 +91,8 @@ Rows rows_of(const trace::Trace& trace) {
   Rows rows;
   for (const trace::Connection& connection : trace.connections) {
     for (const trace::Event& event : connection.events) {
-      if (const auto* fpdu = event.as<trace::Fpdu>()) {
+      if (const auto* fpdu = event.as<trace::Fpdu>();
+          fpdu != nullptr && fpdu->extent == trace::Extent::whole) {
         rows[connection.address(event.from).to_string() + " > " +
              connection.address(other(event.from)).to_string()]
             .push_back(row_of(*fpdu));

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <map>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -28,11 +27,17 @@ struct Row {
 
   bool operator==(const Row&) const = default;
 };
-std::ostream& operator<<(std::ostream& out, const Row& row);
+[[nodiscard]] std::string to_string(const Row& row);
 
 /// Rows of each direction in stream order, by "SOURCE > DESTINATION".
 using Rows = std::map<std::string, std::vector<Row>>;
 
+/// Where two witnesses part: the first row that differs of each direction, with its number; empty when they
+/// agree.
+[[nodiscard]] std::string difference(const Rows& one, const Rows& other);
+[[nodiscard]] std::size_t count(const Rows& rows);
+
+/// Whole FPDUs only: nobody else tells of one that the stream breaks off in.
 [[nodiscard]] Rows rows_of(const trace::Trace& trace);
 [[nodiscard]] Row row_of(const rnic::FpduEvent& event);
 /// "SOURCE > DESTINATION" of the direction that an FPDU went.

@@ -1,24 +1,23 @@
 #include "second_opinion/tshark.h"
 
-#include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <fmt/format.h>
-#include <optional>
+#include <functional>
 #include <string_view>
 
 namespace kbtp::second_opinion {
 namespace {
 
-std::optional<std::string> output_of(const std::string& command) {
+/// Runs a command and hands its standard output over line by line; false when it failed.
+bool run(const std::string& command, const std::function<void(std::string_view)>& line) {
   std::FILE* pipe = ::popen((command + " 2>/dev/null").c_str(), "re");
-  if (pipe == nullptr) return std::nullopt;
-  std::string text;
-  std::array<char, 65536> buffer;
-  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    text.append(buffer.data(), n);
-  return ::pclose(pipe) == 0 ? std::optional(text) : std::nullopt;
+  if (pipe == nullptr) return false;
+  char* text = nullptr;
+  std::size_t capacity = 0;
+  for (ssize_t n = 0; (n = ::getline(&text, &capacity, pipe)) > 0;) line({text, static_cast<std::size_t>(n)});
+  std::free(text);
+  return ::pclose(pipe) == 0;
 }
 
 /// The value of an attribute in a line such as <field name="iwarp_ddp.qn" ... show="0" ...>.
@@ -41,64 +40,75 @@ std::uint64_t number(std::string_view text) {
   return value;
 }
 
+/// "10.0.0.1" of "Internet Protocol Version 4, Src: 10.0.0.1, Dst: 10.0.0.2", by its label.
+std::string labelled(std::string_view text, std::string_view label) {
+  const std::size_t at = text.find(label);
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = text.substr(at + label.size());
+  return std::string(rest.substr(0, rest.find(',')));
+}
+
+/// Takes PDML line by line: each element stands on a line of its own.
+class PdmlReader {
+ public:
+  void line(std::string_view line) {
+    const std::string_view name = attribute(line, "name");
+    const std::string_view show = attribute(line, "show");
+    const std::string_view label = attribute(line, "showname");
+    if (name == "geninfo") row_ = nullptr;
+    if (name == "ip") ends(labelled(label, "Src: "), labelled(label, "Dst: "));
+    if (name == "ipv6") ends("[" + labelled(label, "Src: ") + "]", "[" + labelled(label, "Dst: ") + "]");
+    if (name == "tcp")
+      direction_ = source_ + ":" + labelled(label, "Src Port: ") + " > " + destination_ + ":" +
+                   labelled(label, "Dst Port: ");
+    if (name == "iwarp_mpa.fpdu") row_ = &rows_[direction_].emplace_back();
+    if (row_ == nullptr) return;
+    if (name == "iwarp_mpa.ulpdulength") row_->ulpdu_length = static_cast<std::uint16_t>(number(show));
+    if (name == "iwarp_mpa.crc") row_->crc = "off";
+    if (name == "iwarp_mpa.crc_check")
+      row_->crc = label.find("Good CRC32") != std::string_view::npos ? "good" : "bad";
+    if (name == "iwarp_ddp.tagged_flag") row_->tagged = show == "1";
+    if (name == "iwarp_ddp.last_flag") row_->last = show == "1";
+    if (name == "iwarp_ddp.stag") row_->stag = static_cast<std::uint32_t>(number(show));
+    if (name == "iwarp_ddp.tagged_offset") row_->to = number(show);
+    if (name == "iwarp_ddp.qn") row_->qn = static_cast<std::uint32_t>(number(show));
+    if (name == "iwarp_ddp.msn") row_->msn = static_cast<std::uint32_t>(number(show));
+    if (name == "iwarp_ddp.mo") row_->mo = static_cast<std::uint32_t>(number(show));
+    if (name == "iwarp_rdma.opcode") row_->opcode = static_cast<std::uint8_t>(number(show));
+  }
+  [[nodiscard]] Rows rows() && { return std::move(rows_); }
+
+ private:
+  void ends(std::string source, std::string destination) {
+    source_ = std::move(source);
+    destination_ = std::move(destination);
+  }
+  Rows rows_;
+  std::string source_, destination_, direction_;
+  Row* row_ = nullptr;
+};
+
 }  // namespace
 
 std::string tshark_missing() {
-  const auto version = output_of("tshark --version");
-  if (!version) return "tshark is not installed";
-  return version->starts_with("TShark (Wireshark) 4.0")
-             ? ""
-             : "tshark is not 4.0: " + version->substr(0, version->find('\n'));
+  std::string version;
+  const bool there = run("tshark --version", [&](std::string_view line) {
+    if (version.empty()) version = line.substr(0, line.find('\n'));
+  });
+  if (!there) return "tshark is not installed";
+  return version.starts_with("TShark (Wireshark) 4.0") ? "" : "tshark is not 4.0: " + version;
 }
 
 Result<Rows> ask_tshark(const std::string& path) {
   if (path.find('\'') != std::string::npos) return failure("a path without apostrophes is needed: " + path);
-  const auto pdml = output_of(
-      fmt::format("tshark -n -r '{}' -o tcp.try_heuristic_first:TRUE --disable-heuristic smb_direct_iwarp "
-                  "--disable-heuristic rpcrdma_iwarp -T pdml -J 'ip ipv6 tcp iwarp_mpa iwarp_ddp_rdmap'",
-                  path));
-  if (!pdml) return failure("tshark cannot read " + path);
-  return read_pdml(*pdml);
-}
-
-Rows read_pdml(const std::string& pdml) {
-  Rows rows;
-  std::string source, destination, source_port, destination_port;
-  Row* row = nullptr;
-  std::size_t at = 0;
-  while (at < pdml.size()) {
-    const std::size_t end = std::min(pdml.find('\n', at), pdml.size());
-    const std::string_view line = std::string_view(pdml).substr(at, end - at);
-    at = end + 1;
-    if (line.find("<packet>") != std::string_view::npos) row = nullptr;
-    const std::string_view name = attribute(line, "name");
-    const std::string_view show = attribute(line, "show");
-    if (name == "ip.src") source = show;
-    if (name == "ip.dst") destination = show;
-    if (name == "ipv6.src") source = fmt::format("[{}]", show);
-    if (name == "ipv6.dst") destination = fmt::format("[{}]", show);
-    if (name == "tcp.srcport") source_port = show;
-    if (name == "tcp.dstport") destination_port = show;
-    if (name == "iwarp_mpa.fpdu") {
-      auto& direction =
-          rows[fmt::format("{}:{} > {}:{}", source, source_port, destination, destination_port)];
-      row = &direction.emplace_back();
-    }
-    if (row == nullptr) continue;
-    if (name == "iwarp_mpa.ulpdulength") row->ulpdu_length = static_cast<std::uint16_t>(number(show));
-    if (name == "iwarp_mpa.crc") row->crc = "off";
-    if (name == "iwarp_mpa.crc_check")
-      row->crc = attribute(line, "showname").find("Good CRC32") != std::string_view::npos ? "good" : "bad";
-    if (name == "iwarp_ddp.tagged_flag") row->tagged = show == "1";
-    if (name == "iwarp_ddp.last_flag") row->last = show == "1";
-    if (name == "iwarp_ddp.stag") row->stag = static_cast<std::uint32_t>(number(show));
-    if (name == "iwarp_ddp.tagged_offset") row->to = number(show);
-    if (name == "iwarp_ddp.qn") row->qn = static_cast<std::uint32_t>(number(show));
-    if (name == "iwarp_ddp.msn") row->msn = static_cast<std::uint32_t>(number(show));
-    if (name == "iwarp_ddp.mo") row->mo = static_cast<std::uint32_t>(number(show));
-    if (name == "iwarp_rdma.opcode") row->opcode = static_cast<std::uint8_t>(number(show));
-  }
-  return rows;
+  PdmlReader reader;
+  const std::string command =
+      "tshark -n -r '" + path +
+      "' -Y iwarp_mpa.fpdu -o tcp.try_heuristic_first:TRUE --disable-heuristic smb_direct_iwarp "
+      "--disable-heuristic rpcrdma_iwarp -T pdml -J 'iwarp_mpa iwarp_ddp_rdmap'";
+  if (!run(command, [&](std::string_view line) { reader.line(line); }))
+    return failure("tshark cannot read " + path);
+  return std::move(reader).rows();
 }
 
 }  // namespace kbtp::second_opinion

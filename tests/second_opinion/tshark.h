@@ -19,7 +19,4 @@ namespace kbtp::second_opinion {
 /// All FPDUs that tshark sees in a file.
 [[nodiscard]] Result<Rows> ask_tshark(const std::string& path);
 
-/// Reads what `tshark -T pdml -J "ip ipv6 tcp iwarp_mpa iwarp_ddp_rdmap"` prints.
-[[nodiscard]] Rows read_pdml(const std::string& pdml);
-
 }  // namespace kbtp::second_opinion
