@@ -1,5 +1,6 @@
 #include "rdmap_binding/rnic/connection.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <netinet/in.h>
@@ -43,11 +44,25 @@ std::size_t emss_of(int fd) {
   return static_cast<std::size_t>(segment);
 }
 
+/// For octets that TCP has taken and the peer does not acknowledge: there the engine's own deadline is blind.
+void set_user_timeout(int fd, Duration timeout) {
+  constexpr std::int64_t kLongest = 0x7FFF'FFFF;
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
+  const auto value = static_cast<int>(std::clamp<std::int64_t>(ms, 1, kLongest));
+  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &value, sizeof value);
+}
+
 }  // namespace
 
 bool prepare_socket(int fd, const RnicOptions& options) {
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  // A peer that vanished without a FIN is noticed even when nothing is sent.
+  constexpr int kIdleSeconds = 30;
+  constexpr int kProbeSeconds = 10;
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleSeconds, sizeof kIdleSeconds);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kProbeSeconds, sizeof kProbeSeconds);
   if (options.socket_buffer > 0) {
     ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &options.socket_buffer, sizeof options.socket_buffer);
     ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &options.socket_buffer, sizeof options.socket_buffer);
@@ -93,6 +108,7 @@ void Connection::connect(Place& place, StreamId id, const SocketAddress& address
   place.connections.emplace(&self, std::move(owned));
   if (error == 0) {
     prepare_socket(fd, place.options);
+    set_user_timeout(fd, options.send_deadline);
     if (::connect(fd, address.get(), address.length()) != 0 && errno != EINPROGRESS) error = errno;
   }
   self.peer_ = address;
@@ -175,7 +191,11 @@ rdma::AcceptDecision Connection::decide(Octets private_data) {
     in_handshakes_ = false;
   }
   if (!listener_ || !listener_->open) return rdma::Reject{};
-  return listener_->accept(rdma::ConnectionRequest{peer_, local_, private_data}, place_.loop);
+  auto decision = listener_->accept(rdma::ConnectionRequest{peer_, local_, private_data}, place_.loop);
+  if (const auto* accept = std::get_if<rdma::Accept>(&decision)) {
+    set_user_timeout(fd_, accept->options.send_deadline);
+  }
+  return decision;
 }
 
 void Connection::step() {

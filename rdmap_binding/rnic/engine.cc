@@ -49,6 +49,9 @@ bool is_legal(const WorkRequest& request, std::uint32_t ord) {
       request);
 }
 
+/// `d` after `t`; a duration as good as for ever stays in range.
+TimePoint later(TimePoint t, Duration d) { return d > kNever - t ? kNever : t + d; }
+
 }  // namespace
 
 rdma::Capabilities capabilities_of(std::uint32_t ird, std::uint32_t ord) {
@@ -72,7 +75,7 @@ Engine::Engine(const EngineSetup& setup, rdma::StreamOptions options, rdma::Stre
       options_(std::move(options)),
       handler_(&handler),
       scope_{setup.id, options_.domain},
-      setup_deadline_(setup.loop.now() + options_.setup_deadline),
+      setup_deadline_(later(setup.loop.now(), options_.setup_deadline)),
       input_(setup.staging),
       window_(true) {}
 
@@ -92,7 +95,7 @@ void Engine::start(std::size_t emss) {
   started_ = true;
   last_progress_ = setup_.loop.now();
   setup_deadline_ =
-      last_progress_ + (initiator_ ? options_.setup_deadline : setup_.options.handshake_deadline);
+      later(last_progress_, initiator_ ? options_.setup_deadline : setup_.options.handshake_deadline);
   if (initiator_) send_request();
 }
 
@@ -136,7 +139,7 @@ void Engine::revoke(rdma::STag stag) {
 void Engine::close(Duration linger) {
   if (closing_ || state_ == State::ended) return;
   closing_ = true;
-  end_deadline_ = std::min(end_deadline_, setup_.loop.now() + linger);
+  end_deadline_ = std::min(end_deadline_, later(setup_.loop.now(), linger));
   setup_.host.wake();
 }
 
@@ -317,7 +320,7 @@ void Engine::fin_sent() {
 TimePoint Engine::deadline() const {
   if (state_ == State::ended) return kNever;
   TimePoint when = std::min(setup_deadline_, end_deadline_);
-  if (!window_.empty() && started_) when = std::min(when, last_progress_ + options_.send_deadline);
+  if (!window_.empty() && started_) when = std::min(when, later(last_progress_, options_.send_deadline));
   return when;
 }
 

@@ -176,28 +176,32 @@ class Pair {
     b->accept_options = std::move(options_b);
   }
 
-  /// Runs until nothing moves any more.
-  void run(const Cut& cut = whole()) {
+  /// Runs until nothing moves any more; `cut` is for what goes to b, `cut_back` for what goes to a.
+  void run(const Cut& cut, const Cut& cut_back) {
     if (!started_) {
       started_ = true;
       a->engine.start(emss);
       b->engine.start(emss);
     }
     for (bool moved = true; moved;) {
-      moved = move(*a, *b, a_fin_told_, cut);
-      moved = move(*b, *a, b_fin_told_, cut) || moved;
+      moved = move(*a, *b, a_fin_told_, a_octets, cut);
+      moved = move(*b, *a, b_fin_told_, b_octets, cut_back) || moved;
     }
   }
+  void run(const Cut& cut = whole()) { run(cut, cut); }
 
   Host host_a;
   Host host_b;
   std::optional<End> a;
   std::optional<End> b;
   std::size_t emss = kEmss;
+  std::size_t a_octets = 0;  ///< that a has sent
+  std::size_t b_octets = 0;
 
  private:
-  static bool move(End& from, End& to, bool& fin_told, const Cut& cut) {
+  static bool move(End& from, End& to, bool& fin_told, std::size_t& count, const Cut& cut) {
     const std::vector<std::byte> octets = from.drain();
+    count += octets.size();
     Octets rest = octets;
     while (!rest.empty()) {
       const std::size_t n = std::min(cut(), rest.size());
