@@ -151,12 +151,7 @@ void generation_wraps(Scene& s) {
   const std::uint32_t pairs = std::max(1u, std::min(a.ack().max_requests, 64u) / 2);
   // One handle's requests are processed in the order of arrival (G-22), so that they can be sent in bursts.
   for (std::uint32_t done = 0; done < kCycles && !s.stopped(); done += pairs) {
-    RequestId last = 0;
-    for (std::uint32_t i = 0; i < pairs; ++i) {
-      a.alloc_store(a.handle(0), Octets{}, {.seal = true});
-      last = a.free(a.handle(0));
-    }
-    s.need_success(a, last);
+    s.need_success(a, a.bind_and_free(a.handle(0), pairs));
   }
   s.expect(generations_wrap_without_zero("KBTP-3.2-05", a.index()));
 }

@@ -148,7 +148,7 @@ Expectation relates(std::string rule, ConnectionIndex c, RequestId earlier, Requ
             if (relation.same_block) good &= a.block_offset == b.block_offset;
             if (relation.other_block)
               good &= a.block_offset != b.block_offset && b.block_offset != wire::kNoBlock;
-            if (relation.same_generation) good &= a.generation == b.generation;
+            if (relation.same_generation) good &= a.generation == b.generation && b.generation != 0;
             if (relation.next_generation) good &= wire::next_generation(a.generation) == b.generation;
             return {good ? Grade::exact : Grade::wrong,
                     fmt::format("Data Length {}, Block Offset {:#x} after {:#x}, Generation {} after {}",

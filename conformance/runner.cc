@@ -16,6 +16,8 @@ namespace kbtp::conformance {
 
 namespace {
 
+constexpr int kAttempts = 3;
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -27,7 +29,8 @@ std::string utc_now() {
 
 double seconds_since(TimePoint start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The control exchange of a case: a session of its own that stores, loads and frees one block.
+/// The control exchange of a case: a session of its own that stores, loads and frees one block. It asks for
+/// as little as it can, so that it fails only when the target does not serve.
 struct Control {
   std::unique_ptr<Session> session;
   std::vector<Expectation> expectations;
@@ -49,17 +52,19 @@ Control play_control(const Surroundings& surroundings, ConnectionIndex index,
     control.why = session.peer().trouble();
     return control;
   }
-  if (!session.open({.quota = 1, .handles = 1})) {
+  if (!session.open({.quota = 1, .handles = 1, .small_ids = true})) {
     control.why = session.why();
     return control;
   }
   const auto data = pattern(99, 64);
   ExposedBuffer& buffer = session.peer().expose(data.size());
   std::ranges::copy(data, buffer.octets().begin());
-  const RequestId stored = session.alloc_store(session.handle(0), buffer, {.seal = true});
+  const RequestId stored = session.ack().max_inline >= data.size()
+                               ? session.alloc_store(session.handle(0), Octets(data), {.seal = true})
+                               : session.alloc_store(session.handle(0), buffer, {.seal = true});
   session.await(stored);
-  ExposedBuffer& sink = session.peer().expose(data.size());
-  const RequestId loaded = session.load(session.handle(0), sink);
+  const ExposedBuffer& sink = session.peer().expose(data.size());
+  const RequestId loaded = session.load(session.handle(0), sink, sink.size(), {.allow_unsealed = true});
   session.await(loaded);
   const RequestId freed = session.free(session.handle(0));
   session.await(freed);
@@ -111,7 +116,12 @@ class Runner {
       result.state = State::skip;
       result.why = lacks;
     } else {
-      play(one, result);
+      // A capture that has lost frames says nothing, and the next one may lose none.
+      for (int attempt = 0; attempt < kAttempts; ++attempt) {
+        result = {};
+        result.about = &one;
+        if (play(one, result)) break;
+      }
     }
     result.seconds = seconds_since(start);
     return result;
@@ -134,7 +144,8 @@ class Runner {
     return "";
   }
 
-  void play(const Case& one, CaseResult& result) {
+  /// False when the capture was not whole.
+  bool play(const Case& one, CaseResult& result) {
     trace_ = {};
     std::unique_ptr<trace::CaseCapture> capturing = capture_ ? capture_->begin_case() : nullptr;
     const Scene::OnBound on_bound = [&](const SocketAddress& local) {
@@ -172,6 +183,7 @@ class Runner {
       result.checks.push_back({expectation.rule, expectation.expected, expectation.judge(evidence)});
     judge(scene, circumstances, fault, result);
     if (capturing) result.display_filter = filter_for(result, connections);
+    return circumstances.whole;
   }
 
   static void append(EventList& list, Session& session) {

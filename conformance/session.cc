@@ -37,13 +37,14 @@ Session::Session(std::unique_ptr<RawPeer> peer, ConnectionIndex index, wire::Ass
     : peer_(std::move(peer)), index_(index), assignment_(assignment) {}
 
 bool Session::open(const SessionOptions& options) {
+  small_ids_ = options.small_ids;
   const auto reply = peer_->start_up(options.request);
   if (!reply || reply->reject) {
     why_ = peer_->trouble();
     return false;
   }
   wire::Hello hello;
-  hello.request_id = random_u64();
+  hello.request_id = fresh_id();
   hello.wanted = options.wanted;
   hello.receive_size = wire::kInitialReceiveSize;
   hello.quota = options.quota;
@@ -74,6 +75,8 @@ bool Session::open(const SessionOptions& options) {
   return true;
 }
 
+RequestId Session::fresh_id() { return small_ids_ ? ++last_small_id_ : random_u64(); }
+
 RequestId Session::send(const wire::Request& request) {
   send_message(encode(request));
   return wire::head(request).request_id;
@@ -82,7 +85,7 @@ RequestId Session::send(const wire::Request& request) {
 RequestId Session::load(std::uint64_t handle, const ExposedBuffer& into, std::uint32_t length,
                         LoadFlags flags) {
   wire::Load load;
-  load.head = {.request_id = random_u64(), .handle = handle, .generation = flags.generation};
+  load.head = {.request_id = fresh_id(), .handle = handle, .generation = flags.generation};
   load.destination = {into.stag, into.tagged_offset, length};
   load.allow_unsealed = flags.allow_unsealed;
   load.invalidate = flags.invalidate;
@@ -93,9 +96,9 @@ RequestId Session::load(std::uint64_t handle, const ExposedBuffer& into, std::ui
 namespace {
 
 template <class Operation>
-Operation inline_store(std::uint64_t handle, Octets data, Session::StoreFlags flags) {
+Operation inline_store(RequestId id, std::uint64_t handle, Octets data, Session::StoreFlags flags) {
   Operation store;
-  store.head = {.request_id = random_u64(), .handle = handle, .generation = flags.generation};
+  store.head = {.request_id = id, .handle = handle, .generation = flags.generation};
   store.body.source.length = static_cast<std::uint32_t>(data.size());
   store.body.inline_data = data;
   store.body.seal = flags.seal;
@@ -103,9 +106,10 @@ Operation inline_store(std::uint64_t handle, Octets data, Session::StoreFlags fl
 }
 
 template <class Operation>
-Operation read_store(std::uint64_t handle, const ExposedBuffer& from, Session::StoreFlags flags) {
+Operation read_store(RequestId id, std::uint64_t handle, const ExposedBuffer& from,
+                     Session::StoreFlags flags) {
   Operation store;
-  store.head = {.request_id = random_u64(), .handle = handle, .generation = flags.generation};
+  store.head = {.request_id = id, .handle = handle, .generation = flags.generation};
   store.body.source = {from.stag, from.tagged_offset, from.size()};
   store.body.seal = flags.seal;
   return store;
@@ -114,22 +118,40 @@ Operation read_store(std::uint64_t handle, const ExposedBuffer& from, Session::S
 }  // namespace
 
 RequestId Session::store(std::uint64_t handle, Octets inline_data, StoreFlags flags) {
-  return send(inline_store<wire::Store>(handle, inline_data, flags));
+  return send(inline_store<wire::Store>(fresh_id(), handle, inline_data, flags));
 }
 RequestId Session::store(std::uint64_t handle, const ExposedBuffer& from, StoreFlags flags) {
-  return send(read_store<wire::Store>(handle, from, flags));
+  return send(read_store<wire::Store>(fresh_id(), handle, from, flags));
 }
 RequestId Session::alloc_store(std::uint64_t handle, Octets inline_data, StoreFlags flags) {
-  return send(inline_store<wire::AllocStore>(handle, inline_data, flags));
+  return send(inline_store<wire::AllocStore>(fresh_id(), handle, inline_data, flags));
 }
 RequestId Session::alloc_store(std::uint64_t handle, const ExposedBuffer& from, StoreFlags flags) {
-  return send(read_store<wire::AllocStore>(handle, from, flags));
+  return send(read_store<wire::AllocStore>(fresh_id(), handle, from, flags));
 }
 
 RequestId Session::free(std::uint64_t handle, std::uint16_t generation) {
   wire::Free free;
-  free.head = {.request_id = random_u64(), .handle = handle, .generation = generation};
+  free.head = {.request_id = fresh_id(), .handle = handle, .generation = generation};
   return send(free);
+}
+
+RequestId Session::bind_and_free(std::uint64_t handle, std::uint32_t pairs) {
+  std::vector<std::byte> octets;
+  const auto add = [&](const wire::Request& request) {
+    const auto fpdu = RawPeer::framed(peer_->next_send(encode(request)));
+    octets.insert(octets.end(), fpdu.begin(), fpdu.end());
+    return wire::head(request).request_id;
+  };
+  RequestId last = 0;
+  for (std::uint32_t i = 0; i < pairs; ++i) {
+    add(inline_store<wire::AllocStore>(fresh_id(), handle, {}, {.seal = true}));
+    wire::Free free;
+    free.head = {.request_id = fresh_id(), .handle = handle};
+    last = add(free);
+  }
+  peer_->send(octets);
+  return last;
 }
 
 void Session::take_completions() {

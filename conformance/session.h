@@ -33,6 +33,7 @@ struct SessionOptions {
   std::uint64_t handles = 8;
   wire::Features wanted = {};
   Uuid identity = {};
+  bool small_ids = false;  ///< Request IDs 1, 2, 3, ... instead of random ones
 };
 
 class Session {
@@ -72,6 +73,8 @@ class Session {
   RequestId alloc_store(std::uint64_t handle, const ExposedBuffer& from, StoreFlags flags);
   RequestId free(std::uint64_t handle, std::uint16_t generation = 0);
   RequestId send(const wire::Request& request);
+  /// ALLOC_STORE of no octets and FREE of one handle, `pairs` times in one write; the last FREE's Request ID.
+  RequestId bind_and_free(std::uint64_t handle, std::uint32_t pairs);
 
   /// Any octets as the next Send.
   void send_message(Octets message) { peer_->send_fpdu(peer_->next_send(message)); }
@@ -84,12 +87,15 @@ class Session {
 
  private:
   void take_completions();
+  RequestId fresh_id();
 
   std::unique_ptr<RawPeer> peer_;
   ConnectionIndex index_;
   wire::Assignment assignment_;
   wire::HelloAck ack_;
   std::string why_;
+  RequestId last_small_id_ = 0;
+  bool small_ids_ = false;
   std::map<RequestId, wire::Completion> completions_;
 };
 
