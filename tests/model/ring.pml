@@ -40,10 +40,13 @@ byte waiter[IDS + 1];              /* Ring::waiters_: 1 + its Head ticket, 0: no
 byte orphan[IDS + 1];              /* an abandoned one, ring.cc's empty Ready: 1 + Head ticket, 0: none */
 byte grant[IDS + 1];               /* what Ready delivered: 1 + block, 0: nothing */
 
-/* ---- properties: assertions with names, all of them or the one that a run asks for ---- */
+/* ---- properties: assertions with names, all of them or the one that a run asks for; each within a d_step, so that in
+ * every state these are 1 ---- */
 
-hidden byte no_block_lost, no_block_twice, slot_free_for_ticket, block_of_own_ticket, no_lost_wakeup,
-    load_sees_own_store, write_in_own_block, honest_bind_accepted, stale_bind_refused, tickets_unambiguous;
+bit no_block_lost = 1, no_block_twice = 1, slot_free_for_ticket = 1, block_of_own_ticket = 1, no_lost_wakeup = 1,
+    load_sees_own_store = 1, write_in_own_block = 1, honest_bind_accepted = 1, stale_bind_refused = 1,
+    tickets_unambiguous = 1;
+byte k, places;                    /* of the loops within d_steps, 0 outside */
 
 #if defined(ALL) || defined(P_LOST)
 #define NO_BLOCK_LOST(e) no_block_lost = (e); assert(no_block_lost)
@@ -139,8 +142,6 @@ inline ring_init(filled) {
 
 /* ---- invariants, asked whenever the mutex is released ---- */
 
-hidden byte k, places;
-
 #define IN_SLOT(b) (slot[0].block == (b)) + (slot[1].block == (b))
 #if N == 4
 #define IN_SLOT2(b) + (slot[2].block == (b)) + (slot[3].block == (b))
@@ -148,34 +149,35 @@ hidden byte k, places;
 #define IN_SLOT2(b)
 #endif
 
-inline check_invariants() {
-  d_step {
-    for (k : 0 .. F - 1) {
-      places = (deferred[k] != 0) + (user[k] != 0) + (hand[k] != 0) + IN_SLOT(k) IN_SLOT2(k);
-      NO_BLOCK_LOST(places > 0);
-      NO_BLOCK_TWICE(places < 2);
-      NO_LOST_WAKEUP(!(deferred[k] != 0 && FREE_FOR(deferred[k] - 1)))
-    }
-#ifndef SPLIT
-    for (k : 1 .. IDS) {
-      NO_LOST_WAKEUP(!(waiter[k] != 0 && READY(waiter[k] - 1)) && !(orphan[k] != 0 && READY(orphan[k] - 1)))
-    }
-#endif
+inline check_invariants() { /* within a d_step */
+  for (k : 0 .. F - 1) {
+    places = (deferred[k] != 0) + (user[k] != 0) + (hand[k] != 0) + IN_SLOT(k) IN_SLOT2(k);
+    NO_BLOCK_LOST(places > 0);
+    NO_BLOCK_TWICE(places < 2);
+    NO_LOST_WAKEUP(!(deferred[k] != 0 && FREE_FOR(deferred[k] - 1)))
   }
+  for (k : 1 .. IDS) {
+    NO_LOST_WAKEUP(!(waiter[k] != 0 && READY(waiter[k] - 1)) && !(orphan[k] != 0 && READY(orphan[k] - 1)))
+  }
+  k = 0;
+  places = 0
 }
 
-/* A counter may only be so far ahead of what still lies in the slots, or the modulus would mislead: tickets are
- * compared for equality, also less N, and where ISSUED is asked by the sign of a difference. */
+/* The counters may only be so far ahead of what still lies in the slots, or the modulus would mislead: tickets are
+ * compared for equality, also less N, and by the sign of their difference where ISSUED is asked. */
 #ifdef SIGNED
 #define SPAN (M / 2)
 #else
 #define SPAN (M - N)
 #endif
-inline check_span(counter) {
+#define HEAD_BEYOND_TAIL (T(head + F + M - tail) > F)
+inline check_span() {
   for (k : 0 .. N - 1) {
-    tickets_unambiguous = (AHEAD(counter, slot[k].sequence) < SPAN);
+    tickets_unambiguous = (AHEAD(tail, slot[k].sequence) < SPAN &&
+                           (!HEAD_BEYOND_TAIL || AHEAD(head, slot[k].sequence) < SPAN));
     assert(tickets_unambiguous)
   }
+  k = 0
 }
 
 /* Ring::mutex_ */
@@ -185,12 +187,12 @@ bit mutex;
 #define UNLOCK ; d_step { check_invariants(); mutex = 0 }
 #else
 #define LOCK atomic {
-#define UNLOCK ; check_invariants() }
+#define UNLOCK ; d_step { check_invariants() } }
 #endif
 
 /* FetchAdd, the masked addition abstracted to its Ticket. */
 inline fetch_add_head(t) {
-  d_step { t = head; head = T(head + 1); check_span(head) }
+  d_step { t = head; head = T(head + 1); check_span() }
 }
 #define MINE(b) (hand[b] == me)
 inline fetch_add_tail(u, b) { /* for one of the blocks that this process has to free */
@@ -204,7 +206,7 @@ inline fetch_add_tail(u, b) { /* for one of the blocks that this process has to 
     :: MINE(2) -> b = 2
 #endif
     fi;
-    d_step { u = tail; written_for[b] = u; tail = T(tail + 1); check_span(tail) }
+    d_step { u = tail; written_for[b] = u; tail = T(tail + 1); check_span() }
   }
 }
 
@@ -249,10 +251,6 @@ inline place(u, b) {
   do
   :: b == NONE -> break
   :: b != NONE && !FREE_FOR(u) ->
-#ifdef LOSE_FREE_WAKE
-    UNLOCK;
-    LOCK
-#endif
     d_step { deferred[b] = u + 1; hand[b] = 0 }
     break
   :: b != NONE && FREE_FOR(u) ->
@@ -270,6 +268,7 @@ inline place(u, b) {
         :: else
         fi
       }
+      k = 0
     }
     if
     :: AT(u).block == NONE -> u = T(u + N); pop_deferred(u, b)
@@ -302,6 +301,11 @@ inline finish() {
     FREE_FOR(u);
     d_step { store_block(u, b); check_invariants() }
     d_step { AT(u).sequence = u; u = 0; b = 0 }
+#elif defined(LOSE_FREE_WAKE)
+    if
+    :: FREE_FOR(u) -> LOCK place(u, b) UNLOCK
+    :: !FREE_FOR(u) -> LOCK d_step { deferred[b] = u + 1; hand[b] = 0; u = 0; b = 0 } UNLOCK
+    fi
 #else
     LOCK place(u, b) UNLOCK
 #endif

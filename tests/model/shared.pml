@@ -18,9 +18,6 @@
 #ifndef L
 #define L 0
 #endif
-#ifndef R
-#define R 0
-#endif
 #define IDS (W + L)
 #define M (4 * N)
 
@@ -29,30 +26,37 @@
 byte usage;                      /* QuotaBook, all owners together */
 bit waiting;                     /* worker 1 has a ticket and no block */
 
+#if L > 0
 /* The block table, by worker. Generation: of the bindings of a handle, modulo 2. */
 bit valid[W + 1];
 bit generation[W + 1];
 byte bound[W + 1];
+#define UNBIND valid[me] = 0; bound[me] = 0;      /* BlockTable::unbind */
 
-#if L > 0
 byte octets[2 * F];              /* which store's octets lie in the two halves of a block */
 byte pins[F];                    /* Pins::states_: number of pins */
 bit retired[F];                  /* Pins::states_: kRetired */
 byte pinned;                     /* Core::pinned_ */
 #define STORE_OF(h, g) (2 * (h) + (g))
+
+#ifdef SCRUB
+#define SCRUBBED(n) octets[2 * (n)] = 0; octets[2 * (n) + 1] = 0
+#else
+#define SCRUBBED(n)
 #endif
 
-#if L > 0
-/* Pins::claim */
+/* Pins::claim and Core::give_back */
 inline claim(n) {
   d_step {
     if
-    :: retired[n] && pins[n] == 0 -> retired[n] = 0; user[n] = 0; hand[n] = me
+    :: retired[n] && pins[n] == 0 -> retired[n] = 0; user[n] = 0; hand[n] = me; SCRUBBED(n)
     :: else
     fi
   }
   finish()
 }
+#else
+#define UNBIND
 #endif
 
 proctype Worker(byte me) {
@@ -110,22 +114,24 @@ again:
 #if L > 0
   octets[2 * mine] = STORE_OF(me, 1 - generation[me]);
   octets[2 * mine + 1] = STORE_OF(me, 1 - generation[me]);
-#endif
   d_step { valid[me] = 1; generation[me] = 1 - generation[me]; bound[me] = mine }   /* BlockTable::bind */
+#endif
   if
   :: goto end_bound
   :: skip
   fi;
-  /* FREE: unbind(), then Core::retire, then Core::return_unit */
+  /* FREE. Without loaders in the model the unit of usage comes back first, as when a pin holds the block back; that
+   * allows all that free.cc's order does. */
 #if L > 0 && !defined(NO_PIN)
-  atomic { valid[me] = 0; bound[me] = 0; b = mine; mine = NONE }
-  d_step { retired[b] = 1 }
+  d_step { UNBIND b = mine; mine = NONE }
+  d_step { retired[b] = 1 }        /* Pins::retire */
   claim(b);
+  atomic { usage--; b = 0; u = 0 }
 #else
-  d_step { valid[me] = 0; bound[me] = 0; user[mine] = 0; hand[mine] = me; mine = NONE }
+  d_step { UNBIND user[mine] = 0; hand[mine] = me; mine = NONE; usage-- }
   finish();
+  atomic { b = 0; u = 0 }
 #endif
-  atomic { b = 0; u = 0; usage-- }
   goto again;
 end_stopped:
 end_bound:
@@ -138,18 +144,27 @@ proctype Loader(byte me) {
   byte from = NONE;
   bit g;
 again:
-  if
-  :: goto end_stopped
-  :: h = 1
+  /* A LOAD is in its handle's line while it reads the entry and pins, so that a FREE of the handle comes before or
+   * after: one step here. */
+  atomic {
+    if
+    :: goto end_stopped
+    :: valid[1] && pinned < PINS -> h = 1
 #if W > 1
-  :: h = 2
+    :: valid[2] && pinned < PINS -> h = 2
 #endif
 #if W > 2
-  :: h = 3
+    :: valid[3] && pinned < PINS -> h = 3
 #endif
-  fi;
+    fi;
+    pinned++;                      /* Core::try_pin */
+    from = bound[h];
+    g = generation[h]
+#ifndef NO_LINE
+    ; pins[from]++
+#endif
+  }
 #ifdef NO_LINE
-  atomic { valid[h] && pinned < R -> pinned++; from = bound[h]; g = generation[h] }
   pins[from]++;
 #ifndef NO_RECHECK
   if
@@ -157,20 +172,14 @@ again:
   :: else -> goto unpin
   fi;
 #endif
-#else
-  /* The LOAD is in the handle's line while it reads the entry and pins: one step for a FREE of the handle. */
-  atomic {
-    valid[h] && pinned < R -> pinned++; from = bound[h]; g = generation[h];
-    pins[from]++
-  }
 #endif
   /* The Write is sourced piece by piece. */
-  LOAD_SEES_OWN_STORE(octets[2 * from] == STORE_OF(h, g));
+  d_step { LOAD_SEES_OWN_STORE(octets[2 * from] == STORE_OF(h, g)) }
   if
   :: goto end_stalled
   :: skip
   fi;
-  LOAD_SEES_OWN_STORE(octets[2 * from + 1] == STORE_OF(h, g));
+  d_step { LOAD_SEES_OWN_STORE(octets[2 * from + 1] == STORE_OF(h, g)) }
 unpin: /* Pins::unpin */
   atomic {
     pins[from]--;
@@ -183,7 +192,7 @@ unpin: /* Pins::unpin */
   :: g -> claim(from)
   :: else
   fi;
-  d_step { pinned--; from = NONE; g = 0; h = 0; u = 0; b = 0 }   /* Core::unpin */
+  atomic { pinned--; from = NONE; g = 0; h = 0; u = 0; b = 0 }   /* Core::unpin */
   goto again;
 end_stopped:
 end_stalled:
