@@ -259,6 +259,37 @@ TEST(Pins, E5_WithoutReserveLoadsAreSentFromCopies) {
   EXPECT_EQ(memory, pattern(64, 1));
 }
 
+TEST(Pins, E5_UnsealedBlocksAndThosePastTheShareAreSentFromCopies) {
+  auto config = small_config();
+  config.reserve = 2;
+  World world(config);
+  RawInitiator reader(world), writer(world);
+  writer.hello(6, 8);
+  reader.hello(0, 0);
+  const auto old = pattern(64, 1);
+  std::vector<std::byte> memory(64);
+  const auto sink = reader.expose(memory);
+  writer.answer(writer.alloc_inline(0, old));
+  writer.answer(writer.alloc_inline(1, old, true));
+  world.fabric.stall(0, 0, true);
+  auto load = reader.load(0, sink, 64);
+  load.allow_unsealed = true;
+  reader.send(wire::encode(load));
+  ASSERT_TRUE(world.fabric.run_until([&] { return world.target->snapshot().copied_loads == 1; }));
+  EXPECT_EQ(world.target->snapshot().pinned_blocks, 0u);
+  EXPECT_EQ(writer.answer(writer.store_inline(0, pattern(64, 9))).status, Status::success);
+  world.fabric.stall(0, 0, false);
+  EXPECT_EQ(reader.completion().status, Status::success);
+  EXPECT_EQ(memory, old) << "as it was when the LOAD was carried out";
+
+  world.fabric.stall(0, 0, true);
+  for (int i = 0; i < 3; ++i) reader.send(wire::encode(reader.load(1, sink, 64)));
+  ASSERT_TRUE(world.fabric.run_until([&] { return world.target->snapshot().copied_loads == 3; }));
+  EXPECT_EQ(world.target->snapshot().pinned_blocks, 1u) << "R / sessions is the share of each";
+  world.fabric.stall(0, 0, false);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(reader.completion().status, Status::success);
+}
+
 // White box: LOAD never shows more than Data Length octets, so that only the pool itself can tell.
 TEST(Scrub, G43_BlocksAreClearedWhenAnotherDomainMayGetThem) {
   for (const bool several : {false, true}) {
