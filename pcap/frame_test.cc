@@ -145,7 +145,8 @@ TEST(Frame, CutShortAtEveryOctet) {
 
 TEST(Frame, UdpIsRead) {
   const Bytes datagram = *from_hex("9c40 1cfc 000b 0000 010203");
-  const auto packet = decode(LinkType::ipv4, ipv4(kA, kB, 17, datagram));
+  const Bytes whole = ipv4(kA, kB, 17, datagram);
+  const auto packet = decode(LinkType::ipv4, whole);
   ASSERT_TRUE(packet);
   EXPECT_EQ(std::get<UdpDatagram>(*packet).source, kA);
   EXPECT_EQ(to_vector(std::get<UdpDatagram>(*packet).payload), *from_hex("010203"));
