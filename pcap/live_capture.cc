@@ -133,11 +133,16 @@ struct LiveCapture::State {
   FileDescriptor fence_socket;
   SocketAddress fence_to;
   std::array<std::byte, kFenceKey> fence_key{};
-  FileDescriptor stop;
+  FileDescriptor wake;  ///< an eventfd: there is a question, or it is time to stop
   std::atomic<std::uint64_t> dropped{0};
   std::atomic<std::uint64_t> next_fence{1};
-  std::mutex mutex;  ///< guards cases
+  std::mutex mutex;  ///< guards all below but the thread
+  std::condition_variable answered;
   std::vector<std::shared_ptr<CaseCapture::Share>> cases;
+  std::uint64_t questions = 0;  ///< how often the drops were asked for, and up to where that is answered
+  std::uint64_t answers = 0;
+  bool stopping = false;
+  bool over = false;  ///< the thread reads no more
   std::thread thread;
 
   [[nodiscard]] std::string open_fence_socket() {
@@ -210,10 +215,47 @@ struct LiveCapture::State {
   }
   bool nanoseconds = true;
 
+  void wake_up() const {
+    const std::uint64_t one = 1;
+    // A write of 1 to an eventfd whose counter is far from its limit cannot fail.
+    [[maybe_unused]] const ssize_t written = ::write(wake.get(), &one, sizeof one);
+  }
+
+  /// The drops up to now, as the capture thread counts them: libpcap's handle is that thread's alone.
+  [[nodiscard]] std::uint64_t ask_drops() {
+    std::unique_lock lock(mutex);
+    const std::uint64_t question = ++questions;
+    wake_up();
+    answered.wait(lock, [&] { return over || answers >= question; });
+    return dropped.load(std::memory_order_relaxed);
+  }
+
+  /// Counts and answers; false when it is time to stop.
+  [[nodiscard]] bool answer() {
+    std::uint64_t asked = 0;
+    [[maybe_unused]] const ssize_t taken = ::read(wake.get(), &asked, sizeof asked);
+    count_drops();
+    const std::lock_guard lock(mutex);
+    answers = questions;
+    answered.notify_all();
+    return !stopping;
+  }
+
   void run() {
-    pollfd fds[2] = {{pcap_get_selectable_fd(handle.get()), POLLIN, 0}, {stop.get(), POLLIN, 0}};
-    while ((fds[1].revents & POLLIN) == 0) {
-      if (::poll(fds, 2, -1) < 0 && errno != EINTR) return;
+    read_frames();
+    const std::lock_guard lock(mutex);
+    over = true;
+    answered.notify_all();
+  }
+
+  void read_frames() {
+    pollfd fds[2] = {{pcap_get_selectable_fd(handle.get()), POLLIN, 0}, {wake.get(), POLLIN, 0}};
+    while (true) {
+      if (::poll(fds, 2, -1) < 0) {
+        if (errno == EINTR) continue;
+        return;
+      }
+      if ((fds[1].revents & POLLIN) != 0 && !answer()) return;
       if (fds[0].revents == 0) continue;
       const auto deliver = [](u_char* self, const pcap_pkthdr* header, const u_char* octets) {
         reinterpret_cast<State*>(self)->take(*header, reinterpret_cast<const std::byte*>(octets));
@@ -272,8 +314,8 @@ Expected<std::unique_ptr<LiveCapture>, CaptureError> LiveCapture::open(Options o
   if (filtered != 0) return other(std::string("the kernel refuses the filter: ") + pcap_geterr(handle));
   if (pcap_setnonblock(handle, 1, text) != 0) return other(std::string("cannot poll the capture: ") + text);
 
-  state->stop = FileDescriptor(::eventfd(0, EFD_CLOEXEC));
-  if (state->stop.get() < 0) return other(std::string("cannot make an eventfd: ") + std::strerror(errno));
+  state->wake = FileDescriptor(::eventfd(0, EFD_CLOEXEC));
+  if (state->wake.get() < 0) return other(std::string("cannot make an eventfd: ") + std::strerror(errno));
   state->thread = std::thread([raw = state.get()] { raw->run(); });
   return std::unique_ptr<LiveCapture>(new LiveCapture(std::move(state)));
 }
@@ -281,12 +323,13 @@ Expected<std::unique_ptr<LiveCapture>, CaptureError> LiveCapture::open(Options o
 LiveCapture::LiveCapture(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 LiveCapture::~LiveCapture() {
-  const std::uint64_t one = 1;
-  // A write of 1 to an eventfd that nobody reads cannot fail: the counter is far from its limit.
-  [[maybe_unused]] const ssize_t written = ::write(state_->stop.get(), &one, sizeof one);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+    state_->cases.clear();
+  }
+  state_->wake_up();
   state_->thread.join();
-  const std::lock_guard lock(state_->mutex);
-  state_->cases.clear();
 }
 
 std::unique_ptr<CaseCapture> LiveCapture::begin_case() {
@@ -294,7 +337,7 @@ std::unique_ptr<CaseCapture> LiveCapture::begin_case() {
   share->capture = state_;
   share->fence = state_->next_fence.fetch_add(1, std::memory_order_relaxed);
   share->max_octets = state_->options.max_case_octets;
-  share->dropped_before = state_->dropped.load(std::memory_order_relaxed);
+  share->dropped_before = state_->ask_drops();
   const std::lock_guard lock(state_->mutex);
   state_->cases.push_back(share);
   return std::unique_ptr<CaseCapture>(new CaseCapture(std::move(share)));

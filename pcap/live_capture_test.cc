@@ -59,7 +59,9 @@ class Socket {
 class LiveCaptureTest : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
-    auto capture = LiveCapture::open({});
+    LiveCapture::Options options;
+    options.ports = {listener_.address().port()};  // whatever else goes over loopback is none of ours
+    auto capture = LiveCapture::open(options);
     if (!capture) GTEST_SKIP() << capture.error().text;
     capture_ = std::move(*capture);
     EXPECT_EQ(::listen(listener_.fd(), 100), 0);

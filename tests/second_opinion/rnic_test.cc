@@ -127,10 +127,6 @@ class Witnesses : public ::testing::TestWithParam<Setting> {
  protected:
   void SetUp() override {
     if (const std::string why = tshark_missing(); !why.empty()) GTEST_SKIP() << why;
-    auto capture = trace::LiveCapture::open({});
-    if (!capture) GTEST_SKIP() << capture.error().text;
-    capture_ = std::move(*capture);
-
     rnic::RnicOptions options;
     options.crc = GetParam().crc;
     options.mpa_revision = GetParam().revision;
@@ -155,6 +151,11 @@ class Witnesses : public ::testing::TestWithParam<Setting> {
     ASSERT_TRUE(listener) << listener.error().text;
     listener_ = std::move(*listener);
 
+    trace::LiveCapture::Options capturing;
+    capturing.ports = {listener_->local().port()};  // whatever else goes over loopback is none of ours
+    auto capture = trace::LiveCapture::open(capturing);
+    if (!capture) GTEST_SKIP() << capture.error().text;
+    capture_ = std::move(*capture);
     case_ = capture_->begin_case();
     case_->add_local(listener_->local());
     stream.domain = initiator_->create_domain();
