@@ -19,6 +19,7 @@ namespace {
 // A connection gives the others their turn after so much work.
 constexpr int kReadsPerStep = 8;
 constexpr int kWritesPerStep = 8;
+constexpr unsigned kWritesPerEmss = 16;
 constexpr std::uint32_t kEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 
 std::string error_text(int error) { return std::generic_category().message(error); }
@@ -186,13 +187,12 @@ void Connection::wake() {
 }
 
 rdma::AcceptDecision Connection::decide(Octets private_data) {
-  if (in_handshakes_) {
-    place_.handshakes.erase(handshake_);
-    in_handshakes_ = false;
-  }
   if (!listener_ || !listener_->open) return rdma::Reject{};
   auto decision = listener_->accept(rdma::ConnectionRequest{peer_, local_, private_data}, place_.loop);
   if (const auto* accept = std::get_if<rdma::Accept>(&decision)) {
+    // A rejected one stays among the handshakes: it may linger, but not beyond their number.
+    place_.handshakes.erase(handshake_);
+    in_handshakes_ = false;
     set_user_timeout(fd_, accept->options.send_deadline);
   }
   return decision;
@@ -237,6 +237,7 @@ void Connection::write_some() {
     message.msg_iovlen = plan.size();
     const ssize_t n = ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n >= 0) {
+      if (++writes_ % kWritesPerEmss == 0) engine_->set_emss(emss_of(fd_));
       engine_->sent(static_cast<std::size_t>(n));
     } else if (errno == EAGAIN) {
       writable_ = false;

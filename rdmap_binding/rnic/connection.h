@@ -33,8 +33,8 @@ struct Place {
   EventLoop loop;
   const RnicOptions& options;
   StagTable& stags;
+  std::list<Connection*> handshakes;  ///< inbound and not accepted, oldest first
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections;
-  std::list<Connection*> handshakes;  ///< inbound, oldest first
 };
 
 /// Socket options that every socket of the RNIC has; false when the congestion control is not to be had.
@@ -82,6 +82,7 @@ class Connection final : public Watcher, public EngineHost {
   bool dirty_ = false;        // the engine has something to send or to tell
   bool deferred_ = false;
   bool stepping_ = false;
+  unsigned writes_ = 0;
   rdma::TimerId timer_ = rdma::TimerId::none;
   TimePoint timer_at_ = kNever;
   std::list<Connection*>::iterator handshake_;

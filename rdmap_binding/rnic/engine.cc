@@ -90,8 +90,10 @@ Engine::~Engine() {
   for (const rdma::STag stag : own_) setup_.stags.remove_of_stream(setup_.id, stag);
 }
 
+void Engine::set_emss(std::size_t emss) { mulpdu_ = mpa::mulpdu(emss, /*markers=*/false); }
+
 void Engine::start(std::size_t emss) {
-  mulpdu_ = mpa::mulpdu(emss, /*markers=*/false);
+  set_emss(emss);
   started_ = true;
   last_progress_ = setup_.loop.now();
   setup_deadline_ =

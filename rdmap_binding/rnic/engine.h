@@ -74,6 +74,8 @@ class Engine final : public rdma::Stream {
 
   /// TCP is established; `emss` is the largest segment that it sends (RFC 5044 5.1).
   void start(std::size_t emss);
+  /// The largest segment has changed (TCP starts with half of a small window, RFC 5044 4.5).
+  void set_emss(std::size_t emss);
   /// TCP could not be established, or is gone: the stream ends for this reason.
   void transport_lost(rdma::CloseReason::Kind kind, std::string text);
   /// Where the next octets belong, first piece first; never empty.

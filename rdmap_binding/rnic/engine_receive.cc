@@ -19,6 +19,8 @@ namespace {
 
 // Below this, a second copy is cheaper than a read of its own.
 constexpr std::size_t kDirectFrom = 4096;
+// CRCs off: what is read without knowing where it belongs; the more, the less can go straight into place.
+constexpr std::size_t kReadAhead = 16 * 1024;
 constexpr std::size_t kTaggedFront = mpa::kLengthSize + ddp::kTaggedHeaderSize;
 constexpr std::size_t kLongestFront = mpa::kLengthSize + ddp::kMaxHeaderSize;
 
@@ -54,7 +56,8 @@ std::span<const iovec> Engine::receive_plan() {
     }
     fail(place.error(), rdmap::make_offender(direct_.header, direct_.ulpdu_length));
   }
-  plan_[0] = piece(input_.room());
+  const MutableOctets room = input_.room();
+  plan_[0] = piece(crc_ ? room : room.first(std::min(room.size(), kReadAhead)));
   return std::span(plan_).first(1);
 }
 
