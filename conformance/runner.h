@@ -41,7 +41,7 @@ using Progress =
 struct Circumstances {
   bool serving = true;  ///< the control exchange worked
   bool whole = true;    ///< nothing is missing in the trace
-  std::string lacking;  ///< what is, when it is not
+  std::string lacking = {};  ///< what is, when it is not
 };
 struct Outcome {
   State state = State::pass;

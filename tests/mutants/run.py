@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 # Each ends with the control exchange: HELLO, ALLOC_STORE, LOAD, FREE.
-SMOKE = ["mpa.request.enhanced", "kbtp.hello.no-record-completion", "ddp.reserved-bits"]
+SMOKE = ["mpa.request.enhanced", "kbtp.hello.no-record-completion", "mpa.request.revision-1"]
 
 
 def run(kbtp, mutant, fault, only, folder):
