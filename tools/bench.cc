@@ -41,29 +41,29 @@ struct Options {
   std::string json;
 };
 
-Result<std::vector<std::unique_ptr<BenchLane>>> open_lanes(Link& link, const Options& options) {
+using Lanes = std::vector<std::unique_ptr<BenchLane>>;
+
+Expected<Lanes, Trouble> open_lanes(Link& link, const Options& options) {
   const auto outstanding = static_cast<std::uint32_t>(options.outstanding);
-  std::vector<std::unique_ptr<BenchLane>> lanes;
+  Lanes lanes;
   for (std::uint64_t i = 0; i < options.connections; ++i) {
     initiator::ConnectOptions connect;
     connect.quota = outstanding;
     connect.handles = outstanding;
     connect.max_requests = outstanding;
     auto session = reach_async(*link.rnic, link.endpoint, connect);
-    if (!session) return unexpected(session.error());
+    if (!session) return unexpected(Trouble{true, session.error().text});
     lanes.push_back(std::make_unique<BenchLane>(std::move(*session), outstanding,
                                                 static_cast<std::uint32_t>(options.size)));
-    const auto granted =
-        check_granted(lanes.back()->session()->info(),
-                      {.blocks = outstanding, .requests = outstanding, .block_size = options.size});
-    if (!granted) return unexpected(granted.error());
+    const auto granted = check_granted(
+        lanes.back()->info(), {.blocks = outstanding, .requests = outstanding, .block_size = options.size});
+    if (!granted) return unexpected(Trouble{true, granted.error().text});
     if (auto filled = lanes.back()->fill(); !filled) return unexpected(filled.error());
   }
   return lanes;
 }
 
-Result<Measurement> run_once(Link& link, std::vector<std::unique_ptr<BenchLane>>& lanes,
-                             const Options& options) {
+Expected<Measurement, Trouble> run_once(Link& link, Lanes& lanes, const Options& options) {
   BenchLane::Length length{
       .warm_up = kWarmUp,
       .measured = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.seconds)),
@@ -76,7 +76,7 @@ Result<Measurement> run_once(Link& link, std::vector<std::unique_ptr<BenchLane>>
   double all_operations = 0;
   for (auto& lane : lanes) {
     const BenchLane::Run run = lane->wait();
-    if (!run.error.empty()) return failure(run.error);
+    if (run.trouble) return unexpected(*run.trouble);
     const double seconds = std::chrono::duration<double>(run.elapsed).count();
     m.ops_per_s += static_cast<double>(run.operations) / seconds;
     latencies.merge(run.latencies);
@@ -100,6 +100,20 @@ Result<Measurement> run_once(Link& link, std::vector<std::unique_ptr<BenchLane>>
   return m;
 }
 
+Expected<void, Trouble> run_all(Link& link, const Options& options, std::vector<Measurement>& runs) {
+  auto lanes = open_lanes(link, options);
+  if (!lanes) return unexpected(lanes.error());
+  for (std::uint64_t i = 0; i < options.runs; ++i) {
+    auto run = run_once(link, *lanes, options);
+    if (!run) return unexpected(run.error());
+    runs.push_back(std::move(*run));
+  }
+  for (auto& lane : *lanes) {
+    if (auto emptied = lane->empty(); !emptied) return emptied;
+  }
+  return {};
+}
+
 int run_load(const CLI::App& app, const Options& options) {
   const std::string command = full_name(app);
   auto link = Link::open(options.link, {.blocks = options.outstanding * options.connections,
@@ -107,20 +121,10 @@ int run_load(const CLI::App& app, const Options& options) {
                                         .sessions = options.connections,
                                         .outstanding = options.outstanding});
   if (!link) return fail(command, kExitUnreachable, link.error().text);
-  auto lanes = open_lanes(*link, options);
-  if (!lanes) return fail(command, kExitUnreachable, lanes.error().text);
   std::vector<Measurement> runs;
-  for (std::uint64_t i = 0; i < options.runs; ++i) {
-    auto run = run_once(*link, *lanes, options);
-    if (!run) return fail(command, kExitFindings, run.error().text);
-    runs.push_back(std::move(*run));
+  if (const auto done = run_all(*link, options, runs); !done) {
+    return fail(command, done.error().lost ? kExitUnreachable : kExitFindings, done.error().text);
   }
-  std::vector<std::shared_ptr<initiator::Session>> sessions;
-  for (auto& lane : *lanes) {
-    if (auto emptied = lane->empty(); !emptied) return fail(command, kExitFindings, emptied.error().text);
-    sessions.push_back(lane->session());
-  }
-  close_and_wait(sessions);
   const Measurement measured = median_of(std::move(runs));
   if (options.json != "-") fmt::print("{}", to_table({measured}));
   if (!options.json.empty()) {
@@ -145,6 +149,7 @@ void set_up_bench(CLI::App& app, Run& run) {
       [options](const std::string& text) -> Result<> {
         auto factor = parse_factor(text);
         if (!factor) return unexpected(factor.error());
+        if (*factor > 86400) return failure("a run may last a day at most");
         options->seconds = *factor;
         return {};
       },

@@ -12,23 +12,29 @@ namespace {
 
 constexpr std::byte kPoison{0x5a};
 
+// What is wrong with the outcome of an operation, if anything.
+std::optional<Trouble> trouble_with(std::string_view what, const initiator::Outcome& outcome) {
+  if (!outcome.answered) return Trouble{true, outcome.error};
+  if (outcome.ok()) return std::nullopt;
+  return Trouble{false, fmt::format("{} ended with {}", what, wire::to_string(outcome.status))};
+}
+
 // Calls `each(index, done)` for every block on the session's loop and waits for all the outcomes.
 template <class Each>
-Result<> for_all_blocks(initiator::Session& session, std::uint32_t count, std::string_view what, Each each) {
-  std::promise<std::string> over;
-  std::string error;
+Expected<void, Trouble> for_all_blocks(initiator::Session& session, std::uint32_t count,
+                                       std::string_view what, Each each) {
+  std::promise<std::optional<Trouble>> over;
+  std::optional<Trouble> trouble;
   std::uint32_t left = count;
   session.loop().post([&] {
     for (std::uint32_t i = 0; i < count; ++i) {
       each(i, [&](const initiator::Outcome& outcome) {
-        if (error.empty() && !outcome.ok())
-          error = outcome.answered ? std::string(wire::to_string(outcome.status)) : outcome.error;
-        if (--left == 0) over.set_value(error);
+        if (!trouble) trouble = trouble_with(what, outcome);
+        if (--left == 0) over.set_value(trouble);
       });
     }
   });
-  const std::string why = over.get_future().get();
-  if (!why.empty()) return failure(fmt::format("{} failed: {}", what, why));
+  if (auto first = over.get_future().get()) return unexpected(std::move(*first));
   return {};
 }
 
@@ -61,7 +67,7 @@ class BenchLane::Driver : public std::enable_shared_from_this<Driver> {
     --outstanding_;
     const TimePoint now = Clock::now();
     if (!outcome.ok() || outcome.data_length != size_) {
-      if (run_.error.empty()) run_.error = describe(outcome);
+      if (!run_.trouble) run_.trouble = describe(outcome);
     } else if (now < begun_) {
       ++run_.warm_up_operations;
     } else if (!ended_) {
@@ -70,17 +76,16 @@ class BenchLane::Driver : public std::enable_shared_from_this<Driver> {
       run_.elapsed = now - begun_;
       ended_ = length_.operations ? run_.operations >= *length_.operations : run_.elapsed >= length_.measured;
     }
-    if (!ended_ && run_.error.empty()) {
+    if (!ended_ && !run_.trouble) {
       issue(index);
     } else if (outstanding_ == 0) {
       over_.set_value(std::move(run_));
     }
   }
 
-  static std::string describe(const initiator::Outcome& outcome) {
-    if (!outcome.answered) return outcome.error;
-    if (!outcome.ok()) return fmt::format("a LOAD ended with {}", wire::to_string(outcome.status));
-    return fmt::format("a LOAD brought {} octets", outcome.data_length);
+  static Trouble describe(const initiator::Outcome& outcome) {
+    if (auto trouble = trouble_with("LOAD", outcome)) return std::move(*trouble);
+    return {false, fmt::format("LOAD brought {} octets", outcome.data_length)};
   }
 
   initiator::Session& session_;
@@ -95,20 +100,22 @@ class BenchLane::Driver : public std::enable_shared_from_this<Driver> {
   std::promise<Run> over_;
 };
 
-BenchLane::BenchLane(std::shared_ptr<initiator::Session> session, std::uint32_t outstanding,
-                     std::uint32_t size)
-    : session_(std::move(session)),
+BenchLane::BenchLane(OpenSession open, std::uint32_t outstanding, std::uint32_t size)
+    : open_(std::move(open)),
+      session_(open_.session),
       outstanding_(outstanding),
       size_(size),
       memory_(std::size_t{outstanding} * size) {}
 
-Result<> BenchLane::fill() {
+BenchLane::~BenchLane() { close_and_wait({open_}); }
+
+Expected<void, Trouble> BenchLane::fill() {
   std::promise<Result<initiator::Buffer>> registered;
   session_->loop().post([&] {
     registered.set_value(session_->register_buffer(memory_, initiator::BufferUse::load_and_store));
   });
   auto buffer = registered.get_future().get();
-  if (!buffer) return unexpected(buffer.error());
+  if (!buffer) return unexpected(Trouble{true, buffer.error().text});
   buffer_ = *buffer;
   for (std::uint32_t i = 0; i < outstanding_; ++i)
     make_content({i, 1}, std::span(memory_).subspan(std::size_t{i} * size_, size_));
@@ -118,7 +125,7 @@ Result<> BenchLane::fill() {
   });
 }
 
-Result<> BenchLane::empty() {
+Expected<void, Trouble> BenchLane::empty() {
   return for_all_blocks(*session_, outstanding_, "FREE", [&](std::uint32_t i, initiator::Done done) {
     session_->free(session_->info().base_handle + i, 0, std::move(done));
   });
@@ -132,10 +139,11 @@ void BenchLane::start(const Length& length) {
 
 BenchLane::Run BenchLane::wait() { return driver_->over().get(); }
 
-Result<> BenchLane::check() {
+Expected<void, Trouble> BenchLane::check() {
   for (std::uint32_t i = 0; i < outstanding_; ++i) {
     const auto wrong = find_wrong_octet({i, 1}, Octets(memory_).subspan(std::size_t{i} * size_, size_));
-    if (wrong) return failure(fmt::format("buffer {} holds a wrong octet at {}", i, *wrong));
+    if (wrong)
+      return unexpected(Trouble{false, fmt::format("buffer {} holds a wrong octet at {}", i, *wrong)});
   }
   return {};
 }

@@ -10,27 +10,38 @@
 
 #include "base/result.h"
 #include "proto/initiator/initiator.h"
+#include "tools/client.h"
 #include "tools/histogram.h"
 
 namespace kbtp::tools {
+
+/// Why a benchmark could not go on.
+struct Trouble {
+  bool lost = false;  ///< the session ended; otherwise the target answered otherwise than it should
+  std::string text;
+};
 
 /// A session with `outstanding` sealed blocks of its own and as many distinct buffers to load them into.
 /// Constructed and used from a thread that is not the session's loop.
 class BenchLane {
  public:
-  BenchLane(std::shared_ptr<initiator::Session> session, std::uint32_t outstanding, std::uint32_t size);
+  BenchLane(OpenSession open, std::uint32_t outstanding, std::uint32_t size);
+  /// Closes the session and waits for its end.
+  ~BenchLane();
+  BenchLane(const BenchLane&) = delete;
+  BenchLane& operator=(const BenchLane&) = delete;
 
   /// Registers the buffers, then ALLOC_STOREs and seals the blocks.
-  [[nodiscard]] Result<> fill();
+  [[nodiscard]] Expected<void, Trouble> fill();
   /// FREEs the blocks.
-  [[nodiscard]] Result<> empty();
+  [[nodiscard]] Expected<void, Trouble> empty();
 
   struct Run {
     std::uint64_t operations = 0;          ///< counted from the end of the warm-up
     std::uint64_t warm_up_operations = 0;  ///< and before it
     Histogram latencies;
     Duration elapsed{};
-    std::string error;  ///< empty when every LOAD succeeded
+    std::optional<Trouble> trouble;  ///< nothing when every LOAD succeeded
   };
   struct Length {
     Duration warm_up{};
@@ -42,13 +53,14 @@ class BenchLane {
   [[nodiscard]] Run wait();
 
   /// Whether every buffer holds its block's content, octet for octet. After a run.
-  [[nodiscard]] Result<> check();
+  [[nodiscard]] Expected<void, Trouble> check();
 
-  [[nodiscard]] const std::shared_ptr<initiator::Session>& session() const { return session_; }
+  [[nodiscard]] const initiator::SessionInfo& info() const { return session_->info(); }
 
  private:
   class Driver;
 
+  OpenSession open_;
   std::shared_ptr<initiator::Session> session_;
   std::uint32_t outstanding_;
   std::uint32_t size_;

@@ -37,13 +37,20 @@ Result<std::unique_ptr<initiator::SyncInitiator>> reach(rdma::Provider& provider
       });
 }
 
-Result<std::shared_ptr<initiator::Session>> reach_async(rdma::Provider& provider, const Endpoint& endpoint,
-                                                        initiator::ConnectOptions options) {
-  using Outcome = Expected<std::shared_ptr<initiator::Session>, initiator::ConnectError>;
-  return reach_with<std::shared_ptr<initiator::Session>>(
+Result<OpenSession> reach_async(rdma::Provider& provider, const Endpoint& endpoint,
+                                initiator::ConnectOptions options) {
+  using Outcome = Expected<OpenSession, initiator::ConnectError>;
+  return reach_with<OpenSession>(
       endpoint, std::move(options), [&provider](const initiator::ConnectOptions& with) {
         std::promise<Outcome> outcome;
-        initiator::connect(provider, with, [&outcome](Outcome got) { outcome.set_value(std::move(got)); });
+        initiator::connect(
+            provider, with,
+            [&outcome](Expected<std::shared_ptr<initiator::Session>, initiator::ConnectError> session) {
+              if (!session) return outcome.set_value(unexpected(session.error()));
+              const auto closed = std::make_shared<std::promise<void>>();
+              (*session)->on_closed([closed](const rdma::CloseReason&) { closed->set_value(); });
+              outcome.set_value(OpenSession{*session, closed->get_future().share()});
+            });
         return outcome.get_future().get();
       });
 }
@@ -66,16 +73,10 @@ Result<> check_granted(const initiator::SessionInfo& info, const Needs& needs) {
   return {};
 }
 
-void close_and_wait(const std::vector<std::shared_ptr<initiator::Session>>& sessions) {
-  for (const auto& session : sessions) {
-    std::promise<void> closed;
-    session->loop().post([&session, &closed] {
-      if (!session->is_open()) return closed.set_value();
-      session->on_closed([&closed](const rdma::CloseReason&) { closed.set_value(); });
-      session->close();
-    });
-    closed.get_future().wait();
-  }
+void close_and_wait(const std::vector<OpenSession>& sessions) {
+  for (const OpenSession& open : sessions)
+    open.session->loop().post([session = open.session] { session->close(); });
+  for (const OpenSession& open : sessions) open.closed.wait();
 }
 
 }  // namespace kbtp::tools

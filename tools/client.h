@@ -2,7 +2,9 @@
 
 #pragma once
 
+#include <future>
 #include <memory>
+#include <vector>
 
 #include "base/address.h"
 #include "base/result.h"
@@ -18,10 +20,14 @@ namespace kbtp::tools {
                                                                       const Endpoint& endpoint,
                                                                       initiator::ConnectOptions options);
 
-/// The same for a session that is used asynchronously, on provider.loop(options.loop_index).
-[[nodiscard]] Result<std::shared_ptr<initiator::Session>> reach_async(rdma::Provider& provider,
-                                                                      const Endpoint& endpoint,
-                                                                      initiator::ConnectOptions options);
+/// A session that is used asynchronously, on its loop.
+struct OpenSession {
+  std::shared_ptr<initiator::Session> session;
+  std::shared_future<void> closed;  ///< ready once the session has ended and the peer reaches no buffer of it
+};
+/// The same for such a session, on provider.loop(options.loop_index).
+[[nodiscard]] Result<OpenSession> reach_async(rdma::Provider& provider, const Endpoint& endpoint,
+                                              initiator::ConnectOptions options);
 
 /// Whether a session got the blocks, as many handles, and blocks of the size that it needs; the error says
 /// what the target has. `requests` may be outstanding at one time.
@@ -33,6 +39,6 @@ struct Needs {
 [[nodiscard]] Result<> check_granted(const initiator::SessionInfo& info, const Needs& needs);
 
 /// Closes sessions gracefully and returns once they have ended. Not on a loop.
-void close_and_wait(const std::vector<std::shared_ptr<initiator::Session>>& sessions);
+void close_and_wait(const std::vector<OpenSession>& sessions);
 
 }  // namespace kbtp::tools

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <exception>
 #include <fmt/format.h>
+#include <new>
 
 #include "base/log.h"
 #include "tools/cli.h"
@@ -56,6 +57,8 @@ int main(int argc, char** argv) {
   kbtp::set_up_log(spdlog::level::info);
   try {
     return run_command(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return fail("kbtp", kExitUnreachable, "there is not enough memory for what was asked");
   } catch (const std::exception& error) {
     return fail("kbtp", kExitInternal, fmt::format("internal error: {}", error.what()));
   }

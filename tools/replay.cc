@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <future>
@@ -63,8 +64,8 @@ Result<std::uint64_t> count_requests(std::istream& input, const std::string& nam
   }
 }
 
-Result<ReplayEngine::Sessions> open_sessions(Link& link, const Options& options) {
-  ReplayEngine::Sessions sessions;
+Result<std::vector<OpenSession>> open_sessions(Link& link, const Options& options) {
+  std::vector<OpenSession> sessions;
   const auto capacity = static_cast<std::uint32_t>(options.capacity);
   for (std::size_t i = 0; i < options.initiators; ++i) {
     const std::uint32_t share = ReplayEngine::share(capacity, i, options.initiators);
@@ -76,7 +77,7 @@ Result<ReplayEngine::Sessions> open_sessions(Link& link, const Options& options)
     auto session = reach_async(*link.rnic, link.endpoint, connect);
     if (!session) return unexpected(session.error());
     sessions.push_back(std::move(*session));
-    const auto granted = check_granted(sessions.back()->info(),
+    const auto granted = check_granted(sessions.back().session->info(),
                                        {.blocks = share, .requests = 1, .block_size = options.block_size});
     if (!granted) {
       close_and_wait(sessions);
@@ -163,6 +164,10 @@ int run_replay(const CLI::App& app, const Options& options) {
   const std::string command = full_name(app);
   if (options.initiators > options.capacity)
     return fail_usage(command, "--capacity must be at least as large as --initiators");
+  if (std::error_code unknown; std::filesystem::exists(options.trace, unknown) &&
+                               !std::filesystem::is_regular_file(options.trace, unknown)) {
+    return fail(command, kExitUnreachable, options.trace + " is no regular file; a trace is read twice");
+  }
   std::ifstream trace(options.trace);
   if (!trace)
     return fail(command, kExitUnreachable,
@@ -182,14 +187,16 @@ int run_replay(const CLI::App& app, const Options& options) {
   if (!sessions) return fail(command, kExitUnreachable, sessions.error().text);
 
   TraceReader reader(trace, options.trace);
-  ReplayEngine engine(*sessions, reader,
+  ReplayEngine::Sessions of_engine;
+  for (const OpenSession& open : *sessions) of_engine.push_back(open.session);
+  ReplayEngine engine(std::move(of_engine), reader,
                       {.capacity = static_cast<std::uint32_t>(options.capacity),
                        .block_size = static_cast<std::uint32_t>(options.block_size),
                        .outstanding = static_cast<std::uint32_t>(options.outstanding),
                        .speed = options.speed});
   Cpu cpu;
   cpu.before = own_cpu_seconds() + link->child_cpu_seconds();
-  run_engine(engine, sessions->front()->loop(), *requests);
+  run_engine(engine, sessions->front().session->loop(), *requests);
   cpu.after = own_cpu_seconds() + link->child_cpu_seconds();
   close_and_wait(*sessions);
 

@@ -10,6 +10,7 @@ namespace {
 // Operations under way for each that may be outstanding: enough that one handle's queue does not idle others.
 constexpr std::size_t kQueuedPerOutstanding = 4;
 constexpr std::byte kPoison{0xa5};
+constexpr double kLongestWaitMs = 1e12;  // thirty years; what is longer does not fit a Duration
 }  // namespace
 
 ReplayEngine::ReplayEngine(Sessions sessions, TraceReader& trace, const ReplayOptions& options)

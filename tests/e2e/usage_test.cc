@@ -41,6 +41,7 @@ TEST(Usage, AWrongCommandLineEndsWith2AndOneSentence) {
       {"bench load --size 0", "kbtp bench load: --size: 0 is not between"},
       {"bench load --wait maybe", "kbtp bench load: --wait: 'maybe' is neither spin nor block"},
       {"bench load --ops 5 --seconds 1", "kbtp bench load: --seconds excludes --ops"},
+      {"bench load --seconds 1e300", "kbtp bench load: --seconds: a run may last a day at most"},
       {"block", "kbtp block: a subcommand is missing"},
       {"block load --handle 1", "kbtp block load: --target is required"},
       {"block load --target 127.0.0.1:1", "kbtp block load: --handle is required"},
@@ -106,6 +107,19 @@ TEST(Usage, FilesThatCannotBeReadEndWith3) {
     EXPECT_EQ(ended.status, 3) << line;
     EXPECT_THAT(ended.err, HasSubstr("/no/such/file cannot be opened: No such file or directory")) << line;
   }
+}
+
+TEST(Usage, AFolderIsNoTrace) {
+  const Finished ended = kbtp({"replay", "/tmp"});
+  EXPECT_EQ(ended.status, 3);
+  EXPECT_THAT(ended.err, HasSubstr("/tmp is no regular file"));
+}
+
+TEST(Usage, MoreMemoryThanThereIsEndsWith3InWords) {
+  const Finished ended =
+      kbtp({"target", "--listen", "127.0.0.1:0", "--blocks", "268435456", "--block-size", "1GiB"});
+  EXPECT_THAT(ended.status, testing::AnyOf(2, 3));
+  EXPECT_THAT(ended.err, StartsWith("kbtp target: "));
 }
 
 TEST(Network, AnUntrustedNetworkIsRefusedPlainly) {
