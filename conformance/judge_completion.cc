@@ -177,7 +177,7 @@ Expectation generations_wrap_without_zero(std::string rule, ConnectionIndex c) {
           [=](const Evidence& evidence) -> Finding {
             const Conversation& conversation = evidence.on(c);
             std::uint16_t before = 0;
-            std::uint64_t wrap_frame = 0;
+            std::optional<std::uint64_t> wrap_frame;
             for (const auto& seen : conversation.completions) {
               if (seen.completion.status != wire::Status::success) continue;
               if (seen.completion.generation == 0)
@@ -185,14 +185,14 @@ Expectation generations_wrap_without_zero(std::string rule, ConnectionIndex c) {
               if (seen.completion.generation < before) wrap_frame = seen.frame;
               before = seen.completion.generation;
             }
-            if (wrap_frame == 0)
+            if (!wrap_frame)
               return {Grade::unclear,
                       fmt::format("the Generation has not wrapped in {} COMPLETIONs",
                                   conversation.completions.size()),
                       {}};
             return {Grade::exact,
                     fmt::format("{} COMPLETIONs, one wrap, never 0", conversation.completions.size()),
-                    {wrap_frame}};
+                    {*wrap_frame}};
           }};
 }
 
