@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mutex>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -391,6 +392,56 @@ TEST(Rnic, BadStartsLeaveNoDescriptorAndServiceGoesOn) {
   const auto patience = Clock::now() + kPatience;
   while (open_descriptors() > before && Clock::now() < patience) on_loop(rnic->loop(0), [] {});
   EXPECT_LE(open_descriptors(), before);
+}
+
+/// Whoever is rejected may keep his end open; he costs us no more than an unfinished start-up.
+TEST(Rnic, RejectedConnectionsAreBounded) {
+  RnicOptions options;
+  options.max_handshakes = 8;
+  auto rnic = make_rnic(options);
+  auto listener = rnic->listen(loopback("127.0.0.1"), [](const rdma::ConnectionRequest&, rdma::Loop&) {
+    return rdma::AcceptDecision(rdma::Reject{});
+  });
+  const auto request = *from_hex("4d504120494420526571204672616d6540010000");
+  constexpr std::size_t kPeers = 40;
+  const std::size_t before = open_descriptors();
+  std::vector<int> peers;
+  for (std::size_t i = 0; i < kPeers; ++i) {
+    peers.push_back(plain_connect((*listener)->local()));
+    ASSERT_GE(peers.back(), 0);
+    ASSERT_EQ(::send(peers.back(), request.data(), request.size(), MSG_NOSIGNAL), 20);
+    std::array<std::byte, 20> reply{};
+    ASSERT_EQ(::recv(peers.back(), reply.data(), reply.size(), MSG_WAITALL), 20);
+    EXPECT_EQ(reply[16], std::byte{0x60});
+  }
+  EXPECT_LE(open_descriptors(), before + kPeers + options.max_handshakes);
+  for (const int fd : peers) ::close(fd);
+}
+
+TEST(Rnic, RunningOutOfDescriptorsIsSurvived) {
+  auto rnic = make_rnic();
+  auto listener = rnic->listen(loopback("127.0.0.1"), [](const rdma::ConnectionRequest&, rdma::Loop&) {
+    return rdma::AcceptDecision(rdma::Reject{});
+  });
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval patience{30, 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  rlimit whole_limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &whole_limit), 0);
+  // No number below the limit is free any more.
+  std::vector<int> fillers;
+  const rlimit small{static_cast<rlim_t>(fd) + 20, whole_limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
+  for (int filler = ::dup(fd); filler >= 0; filler = ::dup(fd)) fillers.push_back(filler);
+  ASSERT_EQ(::connect(fd, (*listener)->local().get(), (*listener)->local().length()), 0);
+  const auto request = *from_hex("4d504120494420526571204672616d6540010000");
+  ASSERT_EQ(::send(fd, request.data(), request.size(), MSG_NOSIGNAL), 20);
+  for (int i = 0; i < 100; ++i) on_loop(rnic->loop(0), [] {});  // it goes on turning
+  for (const int filler : fillers) ::close(filler);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole_limit), 0);
+  std::array<std::byte, 20> reply{};
+  EXPECT_EQ(::recv(fd, reply.data(), reply.size(), MSG_WAITALL), 20);
+  ::close(fd);
 }
 
 TEST(Rnic, ListenerThatIsGoneAcceptsNobody) {
