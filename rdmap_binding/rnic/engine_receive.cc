@@ -41,6 +41,16 @@ WireError tagged_error(StagFault fault) {
   return {terminate::kDdpLocalCatastrophic, 0, "unreachable"};
 }
 
+// What the mutants of this file look at.
+bool begins_with_whole_fpdu(Octets octets) {
+  return octets.size() >= mpa::kLengthSize &&
+         octets.size() >= mpa::fpdu_size(load_be<std::uint16_t>(octets.data()));
+}
+bool pad_is_zero(Octets fpdu, std::uint16_t ulpdu_length) {
+  const Octets pad = fpdu.subspan(mpa::kLengthSize + ulpdu_length, mpa::pad_size(ulpdu_length));
+  return std::ranges::all_of(pad, [](std::byte octet) { return octet == std::byte{0}; });
+}
+
 iovec piece(MutableOctets octets) { return {octets.data(), octets.size()}; }
 
 }  // namespace
@@ -83,9 +93,7 @@ void Engine::parse() {
 /// True when an FPDU was used up and there may be another.
 bool Engine::parse_fpdu() {
   const Octets octets = input_.unread();
-  const bool whole = octets.size() >= mpa::kLengthSize &&
-                     octets.size() >= mpa::fpdu_size(load_be<std::uint16_t>(octets.data()));
-  if (kbtp::fault(kbtp::Fault::fpdus_must_be_aligned) && !octets.empty() && !whole) {
+  if (kbtp::fault(kbtp::Fault::fpdus_must_be_aligned) && !octets.empty() && !begins_with_whole_fpdu(octets)) {
     fail({terminate::kMpaMarkerMismatch, 0, "a mutant wants whole FPDUs"}, {});
     return false;
   }
@@ -124,10 +132,9 @@ void Engine::on_fpdu(Octets fpdu, std::uint16_t ulpdu_length) {
                   ? CrcVerdict::good
                   : CrcVerdict::bad;
   }
-  const Octets pad = fpdu.subspan(mpa::kLengthSize + ulpdu_length, mpa::pad_size(ulpdu_length));
-  if (kbtp::fault(kbtp::Fault::pad_octets_checked) &&
-      std::ranges::count(pad, std::byte{0}) != std::ssize(pad))
+  if (kbtp::fault(kbtp::Fault::pad_octets_checked) && !pad_is_zero(fpdu, ulpdu_length)) {
     verdict = CrcVerdict::bad;
+  }
   if (kbtp::fault(kbtp::Fault::crc_not_checked)) verdict = CrcVerdict::good;
   if (setup_.options.fpdu_observer) observe_received(fpdu.data(), ulpdu_length, verdict);
   if (verdict == CrcVerdict::bad && kbtp::fault(kbtp::Fault::delivers_after_crc_error)) {
