@@ -53,6 +53,7 @@ namespace kbtp {
   X(message_length_not_checked, "G-09") \
   X(stray_message_ignored, "G-38") \
   X(hello_order_ignored, "G-05") \
+  X(identity_forgotten, "G-24") \
   X(startup_key_not_checked, "RFC5044-7.1.1-02") \
   X(private_data_length_not_checked, "RFC5044-7.1.1-15") \
   X(truncated_request_kept, "RFC5044-7.1.2-03") \

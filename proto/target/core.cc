@@ -95,11 +95,22 @@ std::uint32_t Core::domain_index(const std::string& name) const {
   return static_cast<std::uint32_t>(std::find(domains_.begin(), domains_.end(), name) - domains_.begin());
 }
 
+// Streams that have not said HELLO yet are bounded like open sessions. When they are too many the oldest
+// goes, so that silent peers cannot keep a good one out. With the mutex held.
+bool Core::make_room() {
+  if (sessions_.size() < 2 * std::size_t{config.max_sessions}) return true;
+  for (const auto& [number, session] : sessions_) {
+    if (!session->give_up_waiting()) continue;
+    session->loop().post([session] { session->disconnect(); });
+    return true;
+  }
+  return false;
+}
+
 rdma::AcceptDecision Core::accept(const rdma::ConnectionRequest&, rdma::Loop& loop) {
   const std::scoped_lock lock(mutex_);
-  // Streams that have not said HELLO yet are bounded like open sessions; each of them has a deadline.
-  if (draining_ || sessions_.size() >= 2 * std::size_t{config.max_sessions}) return rdma::Reject{};
-  auto session = std::make_shared<Session>(shared_from_this(), loop);
+  if (draining_ || !make_room()) return rdma::Reject{};
+  auto session = std::make_shared<Session>(shared_from_this(), loop, sessions_total_);
   rdma::Accept accept{session.get(), {}};
   accept.options.domain = rdma_domain;
   accept.options.receive_size = session->receive_size();
@@ -108,8 +119,7 @@ rdma::AcceptDecision Core::accept(const rdma::ConnectionRequest&, rdma::Loop& lo
   accept.options.ord = config.ord;
   accept.options.setup_deadline = config.deadlines.setup;
   accept.options.send_deadline = config.deadlines.send;
-  ++sessions_total_;
-  sessions_.emplace(session.get(), std::move(session));
+  sessions_.emplace(sessions_total_++, std::move(session));
   return accept;
 }
 
@@ -128,7 +138,7 @@ void Core::session_gone(const std::shared_ptr<Session>& session, bool was_open) 
   std::vector<std::function<void()>> done;
   {
     const std::scoped_lock lock(mutex_);
-    sessions_.erase(session.get());
+    sessions_.erase(session->number());
     if (draining_ && sessions_.empty()) done.swap(drained_);
   }
   for (auto& call : done) session->loop().post(std::move(call));
@@ -139,7 +149,7 @@ void Core::drain(std::function<void()> done) {
   {
     const std::scoped_lock lock(mutex_);
     draining_ = true;
-    for (const auto& [key, session] : sessions_) sessions.push_back(session);
+    for (const auto& [number, session] : sessions_) sessions.push_back(session);
     if (!sessions.empty()) drained_.push_back(std::move(done));
   }
   if (sessions.empty()) return provider.loop(0).post(std::move(done));

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -86,6 +87,7 @@ class Core : public std::enable_shared_from_this<Core> {
        memory::BlockTable table_of);
   [[nodiscard]] Result<> open_named_ranges();
   void give_back(std::uint64_t number);
+  [[nodiscard]] bool make_room();
 
   struct Counters {
     std::array<std::atomic<std::uint64_t>, wire::kStatusCount> by_status{};
@@ -97,7 +99,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::atomic<std::uint64_t> pinned_{0};
 
   mutable std::mutex mutex_;
-  std::unordered_map<const Session*, std::shared_ptr<Session>> sessions_;
+  std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;  ///< by number, oldest first
   std::uint64_t sessions_total_ = 0;
   std::atomic<std::uint32_t> open_{0};
   bool draining_ = false;

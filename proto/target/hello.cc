@@ -21,6 +21,7 @@ std::uint64_t limited(std::uint64_t wanted, std::uint64_t limit) {
 }  // namespace
 
 void Session::handle_hello(Octets payload) {
+  if (!waiting_.exchange(false)) return;  // given up to make room; its end is on the way
   if (hello_timer_ != rdma::TimerId::none) loop_.cancel(hello_timer_);
   hello_timer_ = rdma::TimerId::none;
   const auto hello = wire::decode_hello(payload, core_->config.assignment);
@@ -44,7 +45,7 @@ void Session::handle_hello(Octets payload) {
 std::optional<wire::Status> Session::find_range(const wire::Hello& hello) {
   const AnonymousPolicy& policy = core_->config.anonymous;
   const auto named = core_->named.find(hello.identity);
-  if (named != core_->named.end()) {
+  if (named != core_->named.end() && !fault(Fault::identity_forgotten)) {
     if (named->second.address != stream_->peer().host()) return wire::Status::access_denied;
     range_ = named->second.range;
     domain_ = range_->domain;

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -23,7 +24,8 @@ namespace kbtp::target {
 
 class Session final : public rdma::StreamHandler, public std::enable_shared_from_this<Session> {
  public:
-  Session(std::shared_ptr<Core> core, rdma::Loop& loop) : core_(std::move(core)), loop_(loop) {}
+  Session(std::shared_ptr<Core> core, rdma::Loop& loop, std::uint64_t number)
+      : core_(std::move(core)), loop_(loop), number_(number) {}
 
   void on_open(rdma::Stream& stream, Octets private_data) override;
   void on_received(const rdma::Received& received) override;
@@ -33,6 +35,9 @@ class Session final : public rdma::StreamHandler, public std::enable_shared_from
 
   [[nodiscard]] Core& core() { return *core_; }
   [[nodiscard]] rdma::Loop& loop() { return loop_; }
+  [[nodiscard]] std::uint64_t number() const { return number_; }
+  /// True once, and only while HELLO has not come: the caller then ends the session. Any thread.
+  [[nodiscard]] bool give_up_waiting() { return waiting_.exchange(false); }
   [[nodiscard]] std::uint32_t receive_size() const;
   [[nodiscard]] bool closed() const { return state_ == State::closed; }
   [[nodiscard]] std::uint32_t domain() const { return domain_; }
@@ -111,6 +116,8 @@ class Session final : public rdma::StreamHandler, public std::enable_shared_from
 
   std::shared_ptr<Core> core_;
   rdma::Loop& loop_;
+  const std::uint64_t number_;
+  std::atomic<bool> waiting_{true};
   rdma::Stream* stream_ = nullptr;
   State state_ = State::connecting;
   std::uint32_t domain_ = 0;

@@ -109,6 +109,18 @@ TEST(Hello, SessionsBeyondTheMaximumAreRefused) {
   EXPECT_EQ(two.hello(1, 1).status, Status::no_resources);
 }
 
+TEST(Hello, SilentConnectionsDoNotKeepAGoodPeerOut) {
+  auto config = small_config();
+  config.max_sessions = 2;
+  World world(config);
+  std::vector<std::unique_ptr<RawInitiator>> silent;
+  for (int i = 0; i < 10; ++i) silent.push_back(std::make_unique<RawInitiator>(world));
+  RawInitiator good(world);
+  EXPECT_EQ(good.hello(1, 1).status, Status::success);
+  EXPECT_EQ(good.answer(good.probe(0)).status, Status::not_bound);
+  EXPECT_TRUE(silent.front()->ended());
+}
+
 TEST(Hello, DeadlineEndsASilentSession) {
   World world(small_config());
   RawInitiator one(world);

@@ -62,8 +62,8 @@ class Target {
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
 
-  /// What Provider::listen() is given. Connections in excess of max_sessions, and all while draining, are
-  /// rejected.
+  /// What Provider::listen() is given. Streams that have not said HELLO are bounded by max_sessions too: the
+  /// oldest makes room. While draining every connection is rejected.
   [[nodiscard]] rdma::AcceptFunction accept_function();
 
   [[nodiscard]] const TargetConfig& config() const;

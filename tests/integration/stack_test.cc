@@ -70,9 +70,9 @@ class Stack : public ::testing::Test {
     EXPECT_TRUE(drained->wait());
     EXPECT_EQ(target->free_blocks(), 80u);
     EXPECT_EQ(target->snapshot().usage, 0u);
+    target.reset();
     initiator_rnic.reset();
     target_rnic.reset();
-    target.reset();
   }
   [[nodiscard]] initiator::ConnectOptions options(std::size_t loop, std::uint32_t quota) const {
     initiator::ConnectOptions o;
