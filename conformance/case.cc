@@ -12,6 +12,8 @@ std::string_view to_string(Capability capability) {
       return "-";
     case Capability::inline_data:
       return "INLINE";
+    case Capability::identities:
+      return "named initiators";
     case Capability::foreign_domain:
       return "second trust domain";
   }

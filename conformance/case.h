@@ -14,7 +14,8 @@ namespace kbtp::conformance {
 enum class Capability : std::uint8_t {
   none,
   inline_data,     ///< HELLO_ACK.Max Inline Length above 0
-  foreign_domain,  ///< an identity of another trust domain, known to the target
+  identities,      ///< identities that the target is known to be configured with
+  foreign_domain,  ///< one of them in another trust domain
 };
 [[nodiscard]] std::string_view to_string(Capability capability);
 

@@ -172,6 +172,35 @@ void no_record_completion(Scene& s) {
   s.expect(withholds("KBTP-6.5-06", a.index(), wire::Feature::record_completion));
 }
 
+void identity_returns(Scene& s) {
+  s.stimulus(
+      "a named initiator binds a block and disconnects; another one of its trust domain loads it and tries "
+      "to free "
+      "it; the first one returns, loads it and frees it");
+  const Identities& who = s.surroundings().identities;
+  const auto data = pattern(74, 400);
+  Session& first = s.session({.quota = 1, .handles = 1, .identity = who.first});
+  if (s.stopped()) return;
+  first.await(first.free(first.handle(0)));  // what an earlier run may have left there
+  bind_block(s, first, first.handle(0), data);
+  const std::uint64_t handle = first.handle(0);
+  first.peer().finish();
+  first.peer().wait_for_end();
+  Session& other = s.session({.quota = 1, .handles = 1, .identity = who.second});
+  if (s.stopped()) return;
+  expect_content(s, other, "G-24", handle, data);
+  const RequestId stolen = other.free(handle);
+  other.await(stolen);
+  s.expect(refuses("G-24", other.index(), stolen, Status::not_owner));
+  Session& again = s.session({.quota = 1, .handles = 1, .identity = who.first});
+  if (s.stopped()) return;
+  s.expect(keeps_range("G-24", first.index(), again.index(), 1));
+  expect_content(s, again, "G-24", handle, data);
+  const RequestId freed = again.free(handle);
+  again.await(freed);
+  s.expect(completes("G-24", again.index(), freed, Status::success));
+}
+
 }  // namespace
 
 std::vector<Case> message() {
@@ -209,6 +238,11 @@ std::vector<Case> message() {
        completion_from_initiator},
       {"kbtp.hello.first", {"G-05"}, Capability::none, "HELLO comes first", request_before_hello},
       {"kbtp.hello.once", {"G-05"}, Capability::none, "HELLO comes once", second_hello},
+      {"kbtp.hello.identity-returns",
+       {"G-24"},
+       Capability::identities,
+       "a named initiator finds its blocks again",
+       identity_returns},
       {"kbtp.hello.no-record-completion",
        {"KBTP-6.5-06"},
        Capability::none,

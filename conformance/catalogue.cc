@@ -25,8 +25,14 @@ std::string_view to_string(Level level) {
 std::span<const Rule> catalogue() {
   static const std::vector<Rule> all = [] {
     std::vector<Rule> rules;
-    for (const auto table : {tables::kbtp(), tables::mpa(), tables::ddp(), tables::rdmap()})
+    const auto add = [&rules](std::span<const Rule> table) {
       rules.insert(rules.end(), table.begin(), table.end());
+    };
+    for (const auto table : {tables::kbtp(), tables::kbtp_memory(), tables::kbtp_rest()}) add(table);
+    std::ranges::sort(rules, [](const Rule& a, const Rule& b) {
+      return std::pair(a.id.starts_with("G-"), a.id) < std::pair(b.id.starts_with("G-"), b.id);
+    });
+    for (const auto table : {tables::mpa(), tables::ddp(), tables::rdmap()}) add(table);
     return rules;
   }();
   return all;
@@ -68,7 +74,7 @@ std::vector<std::string_view> near_rules(std::string_view id, std::size_t limit)
   const std::string wanted = upper(id);
   std::vector<std::pair<std::size_t, std::string_view>> ranked;
   for (const Rule& rule : catalogue()) ranked.emplace_back(edit_distance(wanted, upper(rule.id)), rule.id);
-  std::ranges::stable_sort(ranked, {}, &std::pair<std::size_t, std::string_view>::first);
+  std::ranges::sort(ranked);  // by distance, then by name
   std::vector<std::string_view> out;
   for (const auto& [distance, name] : ranked) {
     if (out.size() == limit || distance > std::max<std::size_t>(3, wanted.size() / 2)) break;

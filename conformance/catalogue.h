@@ -31,7 +31,7 @@ struct Rule {
   std::string_view violation;  ///< what breaking it looks like on the wire
 };
 
-/// All rules, ordered by document and then as the document has them.
+/// All rules: KBTP's in the order of the draft, the settled gaps, then document by document.
 [[nodiscard]] std::span<const Rule> catalogue();
 
 /// The rule of that id (letters of either case), or nullptr.
@@ -40,9 +40,11 @@ struct Rule {
 /// At most `limit` ids that are spelled like `id`, nearest first.
 [[nodiscard]] std::vector<std::string_view> near_rules(std::string_view id, std::size_t limit = 5);
 
-// One table per document; each lives in a file of its own.
+// The tables that catalogue() is made of; each lives in a file of its own.
 namespace tables {
 [[nodiscard]] std::span<const Rule> kbtp();
+[[nodiscard]] std::span<const Rule> kbtp_memory();
+[[nodiscard]] std::span<const Rule> kbtp_rest();
 [[nodiscard]] std::span<const Rule> mpa();
 [[nodiscard]] std::span<const Rule> ddp();
 [[nodiscard]] std::span<const Rule> rdmap();

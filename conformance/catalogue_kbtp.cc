@@ -1,5 +1,5 @@
-// KBTP's rules. Ids follow the section that states the rule; G-nn are gaps of the draft for which this
-// project has settled a behaviour (docs/draft-notes.md).
+// KBTP's rules that cases check. Ids follow the section that states the rule; G-nn are gaps of the draft for
+// which this project has settled a behaviour (docs/draft-notes.md).
 
 #include "conformance/catalogue.h"
 
@@ -159,6 +159,13 @@ constexpr Rule kRules[] = {
      "zero.",
      "A LOAD far outside every range that HELLO_ACK told.",
      "Data of the other domain, or a status that tells whether the handle exists."},
+    {"G-24", implied, "target", "3.4, 4 (gap)",
+     "An initiator with a configured identity keeps its handles, blocks and usage when it disconnects, and "
+     "finds them "
+     "again with its next HELLO; meanwhile nobody else may change them.",
+     "A named initiator binds a block and disconnects; another one tries to free it; the first returns and "
+     "loads it.",
+     "HELLO_ACK with another range or Usage 0, a block that is gone, or SUCCESS for the stranger."},
     {"G-52", implied, "target", "6.2 (gap), RFC 5042 6.2.2",
      "The buffer that the target names as the sink of its RDMA Read takes the matching Read Response only.",
      "While a Read Request of the target is open, an RDMA Write is sent to its sink STag; the block must not "

@@ -114,6 +114,9 @@ struct ReplySpec {
 [[nodiscard]] Expectation closes_in_setup(std::string rule, ConnectionIndex c, bool may_reject = false);
 /// A HELLO_ACK with SUCCESS came.
 [[nodiscard]] Expectation opens_session(std::string rule, ConnectionIndex c);
+/// The HELLO_ACK of `later` has the handle range of that of `earlier`, and `usage` blocks in use.
+[[nodiscard]] Expectation keeps_range(std::string rule, ConnectionIndex earlier, ConnectionIndex later,
+                                      std::uint32_t usage);
 /// A HELLO_ACK with SUCCESS came, and the feature is not granted.
 [[nodiscard]] Expectation withholds(std::string rule, ConnectionIndex c, wire::Feature feature);
 

@@ -120,6 +120,23 @@ Expectation opens_session(std::string rule, ConnectionIndex c) {
           }};
 }
 
+Expectation keeps_range(std::string rule, ConnectionIndex earlier, ConnectionIndex later,
+                        std::uint32_t usage) {
+  return {std::move(rule), fmt::format("HELLO_ACK with the range of before and Usage {}", usage),
+          [=](const Evidence& evidence) -> Finding {
+            const auto& before = evidence.on(earlier).hello_ack;
+            const auto& after = evidence.on(later).hello_ack;
+            if (!before || !after) return {Grade::wrong, "no HELLO_ACK", {}};
+            const bool good = after->status == wire::Status::success &&
+                              after->base_handle == before->base_handle &&
+                              after->handle_count == before->handle_count && after->usage == usage;
+            return {good ? Grade::exact : Grade::wrong,
+                    fmt::format("{} handles from {} after {} from {}, Usage {}", after->handle_count,
+                                after->base_handle, before->handle_count, before->base_handle, after->usage),
+                    {evidence.on(later).hello_ack_frame}};
+          }};
+}
+
 Expectation withholds(std::string rule, ConnectionIndex c, wire::Feature feature) {
   return {std::move(rule), fmt::format("HELLO_ACK without {}", wire::to_string(feature)),
           [=](const Evidence& evidence) -> Finding {

@@ -65,6 +65,21 @@ TEST(JudgeHello, OpensAndWithholds) {
   EXPECT_EQ(Synthetic().send(Side::target, wire::encode(ack)).grade(opens_session("r", 0)), Grade::wrong);
 }
 
+TEST(JudgeKeepsRange, ComparesRangeAndUsage) {
+  const auto pair = [](std::uint64_t base, std::uint32_t usage) {
+    wire::HelloAck ack{.base_handle = 64, .handle_count = 8};
+    Synthetic trace;
+    trace.send(Side::target, wire::encode(ack));
+    ack.base_handle = base;
+    ack.usage = usage;
+    return trace.next_connection().send(Side::target, wire::encode(ack)).grade(keeps_range("r", 0, 1, 1));
+  };
+  EXPECT_EQ(pair(64, 1), Grade::exact);
+  EXPECT_EQ(pair(64, 0), Grade::wrong);
+  EXPECT_EQ(pair(72, 1), Grade::wrong);
+  EXPECT_EQ(Synthetic().grade(keeps_range("r", 0, 1, 1)), Grade::wrong);
+}
+
 TEST(JudgeTerminates, KnowsDueToleratedWrongAndAbsent) {
   const auto due = terminates("r", 0, {{1, 1, 0}}, {{1, 1, 2}});
   EXPECT_EQ(Synthetic().terminate(kBadStag).fin(Side::target).grade(due), Grade::exact);

@@ -137,6 +137,8 @@ class Runner {
         return "";
       case Capability::inline_data:
         return max_inline_ >= 2048 ? "" : "the target takes less than 2,048 octets INLINE";
+      case Capability::identities:
+        return plan_.identities.first.is_zero() ? "the target is not known to have named initiators" : "";
       case Capability::foreign_domain:
         return plan_.identities.foreign.is_zero() ? "the target is not known to have a second trust domain"
                                                   : "";

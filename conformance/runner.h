@@ -39,8 +39,8 @@ using Progress =
 
 /// What expectations and circumstances come to. Pure.
 struct Circumstances {
-  bool serving = true;  ///< the control exchange worked
-  bool whole = true;    ///< nothing is missing in the trace
+  bool serving = true;       ///< the control exchange worked
+  bool whole = true;         ///< nothing is missing in the trace
   std::string lacking = {};  ///< what is, when it is not
 };
 struct Outcome {

@@ -1,5 +1,6 @@
 // The tables and what becomes of findings: catalogue, cases, verdicts, reports.
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -48,10 +49,13 @@ TEST(Cases, NamesAreUniqueAndRulesAreInTheCatalogue) {
   }
 }
 
-TEST(Cases, EveryRuleOfTheCatalogueHasACase) {
-  std::set<std::string_view> named;
-  for (const Case& one : cases()) named.insert(one.rules.begin(), one.rules.end());
-  for (const Rule& rule : catalogue()) EXPECT_TRUE(named.contains(rule.id)) << rule.id;
+TEST(Catalogue, HasAllOfKbtpsRulesInTheOrderOfTheDraft) {
+  std::vector<std::string_view> kbtp;
+  for (const Rule& rule : catalogue()) {
+    if (rule.id.starts_with("KBTP-")) kbtp.push_back(rule.id);
+  }
+  EXPECT_EQ(kbtp.size(), 124U);
+  EXPECT_TRUE(std::ranges::is_sorted(kbtp));
 }
 
 TEST(Cases, PatternsFitNamesAndRules) {

@@ -22,9 +22,15 @@ class Synthetic {
     return add(from, Event::Kind::fpdu, std::move(octets));
   }
   Synthetic& add(Side from, Event::Kind kind, std::vector<std::byte> octets = {}) {
-    Event event{.kind = kind, .from = from, .connection = 0, .frame = events_.size() + 1};
+    Event event{.kind = kind, .from = from, .connection = connection_, .frame = events_.size() + 1};
     event.octets = std::move(octets);
     events_.push_back(std::move(event));
+    return *this;
+  }
+
+  /// What is added from here on is on another connection.
+  Synthetic& next_connection() {
+    ++connection_;
     return *this;
   }
 
@@ -79,6 +85,7 @@ class Synthetic {
 
  private:
   std::vector<Event> events_;
+  ConnectionIndex connection_ = 0;
 };
 
 }  // namespace kbtp::conformance
