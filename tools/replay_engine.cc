@@ -123,8 +123,8 @@ bool ReplayEngine::next_reference(std::uint64_t& id) {
     progress_.store(result_.requests, std::memory_order_relaxed);
     if (!options_.speed) continue;
     rdma::Loop& loop = lanes_.front().session->loop();
-    const auto offset = std::chrono::duration<double, std::milli>(static_cast<double>(request_.timestamp_ms) /
-                                                                  *options_.speed);
+    const auto offset = std::chrono::duration<double, std::milli>(
+        std::min(kLongestWaitMs, static_cast<double>(request_.timestamp_ms) / *options_.speed));
     const TimePoint due = started_ + std::chrono::duration_cast<Duration>(offset);
     if (due <= Clock::now()) continue;
     waiting_ = loop.call_at(due, [this] {
