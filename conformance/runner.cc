@@ -146,7 +146,7 @@ class Runner {
     return "";
   }
 
-  /// False when the capture was not whole.
+  /// False when the capture has lost frames.
   bool play(const Case& one, CaseResult& result) {
     trace_ = {};
     std::unique_ptr<trace::CaseCapture> capturing = capture_ ? capture_->begin_case() : nullptr;
@@ -185,7 +185,7 @@ class Runner {
       result.checks.push_back({expectation.rule, expectation.expected, expectation.judge(evidence)});
     judge(scene, circumstances, fault, result);
     if (capturing) result.display_filter = filter_for(result, connections);
-    return circumstances.whole;
+    return circumstances.whole || !trace_.complete;
   }
 
   static void append(EventList& list, Session& session) {
@@ -198,7 +198,9 @@ class Runner {
              CaseResult& result) const {
     const bool wrong = std::ranges::any_of(
         result.checks, [](const Check& check) { return check.finding.grade == Grade::wrong; });
-    if (scene.stopped() && !wrong) {
+    // What a case says of connections that it could not even open is no finding against a target that is
+    // gone.
+    if (scene.stopped() && (!wrong || !circumstances.serving)) {
       result.state = *scene.stopped_state();
       result.why = scene.why();
       return;
@@ -228,12 +230,21 @@ Result<std::unique_ptr<trace::LiveCapture>> open_capture(const Plan& plan) {
   return std::move(*capture);
 }
 
-/// Whether there is a KBTP target at all, and how much it takes inline.
-Result<std::uint32_t> greet(const Surroundings& surroundings) {
-  Control control = play_control(surroundings, 0, [](const SocketAddress&) {});
-  if (!control.why.empty()) return failure(control.why);
+/// Whether there is a KBTP target at all, and the capture sees it; how much it takes inline.
+Result<std::uint32_t> greet(const Plan& plan, trace::LiveCapture* capture) {
+  const auto capturing = capture != nullptr ? capture->begin_case() : nullptr;
+  const Surroundings surroundings{.target = plan.target, .identities = plan.identities};
+  Control control = play_control(surroundings, 0, [&](const SocketAddress& local) {
+    if (capturing) capturing->add_local(local);
+  });
+  if (!control.why.empty()) return failure(plan.target.to_string() + " does not serve: " + control.why);
   const std::uint32_t max_inline = control.session->ack().max_inline;
   control.session->peer().close();
+  if (capturing && capturing->finish(Clock::now() + kPatience).frames.empty())
+    return failure(
+        fmt::format("a session with {} worked, but nothing of it was seen on {}: --capture must name the "
+                    "interface that leads there",
+                    plan.target.to_string(), plan.interface));
   return max_inline;
 }
 
@@ -253,20 +264,24 @@ Outcome decide(const std::vector<Check>& checks, const Circumstances& circumstan
   const auto first = [&](Grade grade) {
     return std::ranges::find_if(checks, [&](const Check& check) { return check.finding.grade == grade; });
   };
+  const auto broken = [](const Check& check) {
+    const Rule* rule = find_rule(check.rule);
+    const bool binding = rule == nullptr || (rule->level != Level::should && rule->level != Level::may);
+    return check.finding.grade == Grade::wrong && binding;
+  };
   const auto told = [](const Check& check) {
     return fmt::format("{}: expected {}; observed {}", check.rule, check.expected, check.finding.observed);
   };
   if (!circumstances.whole) return {State::inconclusive, circumstances.lacking};
-  if (const auto wrong = first(Grade::wrong); wrong != checks.end()) {
-    const Rule* rule = find_rule(wrong->rule);
-    const bool should = rule != nullptr && (rule->level == Level::should || rule->level == Level::may);
-    return {should ? State::pass_weak : State::fail, told(*wrong)};
-  }
+  if (const auto wrong = std::ranges::find_if(checks, broken); wrong != checks.end())
+    return {State::fail, told(*wrong)};
   if (!circumstances.serving)
     return {State::inconclusive, "whether the target still serves was not established"};
   if (const auto unclear = first(Grade::unclear); unclear != checks.end())
     return {State::inconclusive, told(*unclear)};
-  if (const auto weak = first(Grade::weak); weak != checks.end()) return {State::pass_weak, told(*weak)};
+  for (const Grade grade : {Grade::wrong, Grade::weak}) {  // wrong: of a SHOULD
+    if (const auto weak = first(grade); weak != checks.end()) return {State::pass_weak, told(*weak)};
+  }
   if (checks.empty()) return {State::inconclusive, "nothing was checked"};
   return {State::pass, ""};
 }
@@ -275,8 +290,8 @@ Result<RunReport> run_suite(const Plan& plan, const Progress& progress) {
   const TimePoint start = Clock::now();
   auto capture = open_capture(plan);
   if (!capture) return unexpected(capture.error());
-  const auto max_inline = greet({.target = plan.target, .identities = plan.identities});
-  if (!max_inline) return failure(plan.target.to_string() + " does not serve: " + max_inline.error().text);
+  const auto max_inline = greet(plan, capture->get());
+  if (!max_inline) return unexpected(max_inline.error());
 
   RunReport report;
   report.target = plan.target_name;

@@ -79,6 +79,11 @@ TEST(Decide, StatesAreThoseOfTheTable) {
   EXPECT_EQ(decide({}, {}).state, State::inconclusive);
 }
 
+TEST(Decide, ABrokenShouldIsWeakAndHidesNoBrokenMust) {
+  EXPECT_EQ(decide({check(Grade::wrong, "KBTP-9.1-02")}, {}).state, State::pass_weak);
+  EXPECT_EQ(decide({check(Grade::wrong, "KBTP-9.1-02"), check(Grade::wrong)}, {}).state, State::fail);
+}
+
 TEST(Decide, NothingRestsOnATraceWithHoles) {
   const Circumstances holes{.serving = true, .whole = false, .lacking = "3 frames dropped"};
   EXPECT_EQ(decide({check(Grade::wrong)}, holes).state, State::inconclusive);

@@ -19,7 +19,7 @@ _kbtp() {
     esac
   done
   case $previous in
-    --config | --input | --output | --json | --expect | --write-expect | --profile | --out | --rerun-failed)
+    --config | --input | --output | --json | --out)
       mapfile -t COMPREPLY < <(compgen -f -- "$current")
       return
       ;;
