@@ -13,6 +13,7 @@
  *   REATTACHED   agent 1 comes with a bound block: the ring is new and starts with one block less (G-24)
  *   OVER_QUOTA   agents take tickets without regard to the quota (G-49); run with -E, since such tickets wait for ever
  *   FREE_WAITS   FREE completes when its slot is written: 3.3 and 3.4 without E-6
+ *   PROMPT       no ticket turns slow, so that none is abandoned
  *   NO_CONFIRM   (with WORDS) the slot is read only once, 6.6 asks for twice
  *   NO_REVOKE    a ticket is reclaimed while Writes can still reach its block (against 3.4)
  *   LATE_REFUSAL from the revocation to Ring::abandon a BIND is still looked at
@@ -42,22 +43,36 @@ bit reaping;
 
 byte octets[F];                    /* whose octets lie in a block, 0: scrubbed */
 
+byte reaped;                       /* 1 + the ticket that the reaper is about to abandon, 0: none */
+byte sent;                         /* 1 + the ticket in agent A's BIND, 0: none */
 #ifdef STALE
 byte old_ticket[IDS], old_block[IDS];   /* of the last BIND: 1 + ticket, 0: none */
-/* A BIND may be as old as it likes, but not so old that its ticket would be a coming one again: there that takes 2^32
- * tickets, here M (G-32). */
+#define REMEMBER d_step { old_ticket[me] = t + 1; old_block[me] = mine }
+#else
+#define REMEMBER
+#endif
+/* A BIND or an abandonment may come late, but not so late that its ticket has become a coming one again: there that
+ * takes 2^31 tickets, here M / 2 - F (G-32). Called with every FetchAdd on Head. */
+#define OLD(t) ((t) != 0 && AHEAD(head, (t) - 1) >= M / 2 - F)
 inline forget_old_tickets() {
+  if
+  :: OLD(reaped) && ticket[A] != reaped -> reaped = 0
+  :: else
+  fi;
+  if
+  :: OLD(sent) && ticket[A] != sent -> sent = 0
+  :: else
+  fi;
+#ifdef STALE
   for (k : 1 .. A) {
     if
-    :: old_ticket[k] != 0 && AHEAD(head, old_ticket[k] - 1) >= M / 2 -> old_ticket[k] = 0; old_block[k] = 0
+    :: OLD(old_ticket[k]) -> old_ticket[k] = 0; old_block[k] = 0
     :: else
     fi
   }
   k = 0
-}
-#else
-#define forget_old_tickets() skip
 #endif
+}
 
 #ifdef OVER_QUOTA
 #define WITHIN_QUOTA true
@@ -70,7 +85,13 @@ inline forget_old_tickets() {
 #else
 #define MAY_ALLOC_STORE (credits > 1 || (credits == 1 && !HOLDS_TICKET))
 #endif
+#define NEW_SESSION d_step { slow = (me == A -> 0 : slow); revoked = (me == A -> 0 : revoked); given_up = (me == A -> 0 : given_up) }
 #define REVOKED (me == A && revoked)
+#ifdef NO_REVOKE
+#define REVOKE
+#else
+#define REVOKE revoked = 1
+#endif
 #ifdef LATE_REFUSAL
 #define ABANDONING false
 #else
@@ -88,24 +109,37 @@ proctype Agent(byte me) {
 #endif
 again:
   if
-  :: atomic { me == A && !reaping -> slow = 0; revoked = 0; given_up = 0 }
-  :: me != A
-  fi;
-  if
   :: goto end_stopped
-  :: atomic { WITHIN_QUOTA -> usage++ }
+  :: atomic {
+      (me != A || !reaping) && WITHIN_QUOTA -> usage++;
+      NEW_SESSION;
+      fetch_add_head(t);           /* by the RNIC: never under the mutex */
+      d_step {
+        ticket[me] = t + 1;
+        waiting = (me == 1 -> 1 : waiting);
+        forget_old_tickets()
+      }
+#ifndef PROMPT
+      if
+      :: me == A && orphan[me] == 0 -> slow = 1
+      :: skip
+      fi
+#endif
+    }
 #ifdef EXECUTED
-  :: atomic { WITHIN_QUOTA && MAY_ALLOC_STORE -> usage++; credits--; goto executed }
+  :: atomic { (me != A || !reaping) && WITHIN_QUOTA && MAY_ALLOC_STORE -> usage++; credits--; NEW_SESSION }
+    goto executed
 #endif
 #ifdef STALE
   :: LOCK
-      old_ticket[me] != 0;
+      old_ticket[me] != 0 && (me != A || !reaping);
+      NEW_SESSION;
       d_step { STALE_BIND_REFUSED(!MATCH(old_ticket[me] - 1, old_block[me])) }
       if
       :: MATCH(old_ticket[me] - 1, old_block[me]) -> t = old_ticket[me] - 1; take(t, mine); usage++
       :: else
       fi;
-      atomic { old_ticket[me] = 0; old_block[me] = 0 }
+      atomic { old_ticket[me] = 0; old_block[me] = 0; t = 0 }
     UNLOCK;
     if
     :: mine != NONE -> goto bound
@@ -113,20 +147,6 @@ again:
     fi
 #endif
   fi;
-
-  /* FetchAdd on Head by the RNIC: never under the mutex */
-  atomic {
-    fetch_add_head(t);
-    d_step {
-      ticket[me] = t + 1;
-      waiting = (me == 1 -> 1 : waiting);
-      forget_old_tickets()
-    }
-    if
-    :: me == A && orphan[me] == 0 -> slow = 1
-    :: skip
-    fi
-  }
 
 read_slot:
 #ifdef WORDS /* two words, either of them first */
@@ -176,16 +196,19 @@ read_slot:
     fi
   }
 
-  atomic { credits > 0 -> credits-- }        /* BIND */
-  if
-  :: ABANDONING -> mine = NONE               /* TICKET_ABANDONED */
-  :: !ABANDONING ->
+  if /* BIND */
+  :: d_step { credits > 0 && ABANDONING -> credits--; mine = NONE }      /* TICKET_ABANDONED */
+  :: d_step { credits > 0 && !ABANDONING -> credits--; sent = (me == A -> t + 1 : sent) }
     LOCK                                     /* Ring::consume */
       d_step { HONEST_BIND_ACCEPTED(MATCH(t, mine) || (me == A && (revoked || given_up))) }
       if
-      :: MATCH(t, mine) -> ticket[me] = 0; take(t, mine)
+      :: MATCH(t, mine) && (me != A || sent != 0) ->
+        ticket[me] = 0;
+        take(t, mine);
+        REMEMBER
       :: else -> mine = NONE
-      fi
+      fi;
+      sent = (me == A -> 0 : sent)
     UNLOCK
   fi;
   finish();
@@ -193,10 +216,6 @@ read_slot:
   :: mine == NONE -> atomic { credits++; t = 0; goto again }
   :: mine != NONE ->
     atomic {
-#ifdef STALE
-      old_ticket[me] = t + 1;
-      old_block[me] = mine;
-#endif
       credits++;
       t = 0
     }
@@ -232,13 +251,13 @@ bound:
   :: skip
   fi;
   d_step { LOAD_SEES_OWN_STORE(octets[mine] == me) }
-  atomic { credits > 0 -> credits-- }        /* FREE */
+  /* FREE */
 #ifdef FREE_WAITS
-  d_step { t = mine; user[mine] = 0; hand[mine] = me; octets[mine] = 0; mine = NONE }
+  d_step { credits > 0 -> credits--; t = mine; user[mine] = 0; hand[mine] = me; octets[mine] = 0; mine = NONE }
   finish();
   atomic { deferred[t] == 0 -> t = 0 }
 #else
-  d_step { user[mine] = 0; hand[mine] = me; octets[mine] = 0; mine = NONE }
+  d_step { credits > 0 -> credits--; user[mine] = 0; hand[mine] = me; octets[mine] = 0; mine = NONE }
   finish();
 #endif
   atomic { usage--; credits++ }
@@ -258,20 +277,22 @@ proctype Reaper(byte me) {
   byte mine = NONE;
 end_idle:
   do
-  :: atomic { slow && ticket[A] != 0 -> reaping = 1; t = ticket[A] - 1 }
-#ifndef NO_REVOKE
-    revoked = 1;
-#endif
+  :: atomic { slow && ticket[A] != 0 -> reaping = 1; reaped = ticket[A]; REVOKE }
     LOCK
       if
-      :: READY(t) -> take(t, mine); d_step { user[mine] = 0; hand[mine] = me; octets[mine] = 0; mine = NONE; given_up = 1 }
-      :: !READY(t) && AHEAD(AT(t).sequence, t) < M / 2
-      :: !READY(t) && AHEAD(AT(t).sequence, t) >= M / 2 -> d_step { orphan[A] = t + 1; given_up = 1 }
-      fi;
-      ticket[A] = 0
+      :: reaped == 0                         /* bound, and too long ago for the model */
+      :: reaped != 0 ->
+        t = reaped - 1;
+        if
+        :: READY(t) -> take(t, mine); d_step { user[mine] = 0; hand[mine] = me; mine = NONE; given_up = 1 }
+        :: !READY(t) && AHEAD(AT(t).sequence, t) < M / 2      /* bound */
+        :: !READY(t) && AHEAD(AT(t).sequence, t) >= M / 2 -> d_step { orphan[A] = t + 1; given_up = 1 }
+        fi;
+        atomic { ticket[A] = 0; reaped = 0; t = 0 }
+      fi
     UNLOCK;
     finish();
-    atomic { usage = usage - given_up; slow = 0; reaping = 0; t = 0 }
+    atomic { usage = usage - given_up; slow = 0; reaping = 0 }
   od
 }
 
