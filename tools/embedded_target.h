@@ -20,8 +20,8 @@ class EmbeddedTarget {
  public:
   /// Runs `kbtp target --listen 127.0.0.1:0 ARGUMENTS` and waits until it listens.
   [[nodiscard]] static Result<std::unique_ptr<EmbeddedTarget>> start(std::vector<std::string> arguments);
-  /// Runs COMMAND with /bin/sh and waits until it prints "listening on HOST:PORT" on a line of its own; what it
-  /// prints afterwards is thrown away.
+  /// Runs COMMAND with /bin/sh and waits until it prints "listening on HOST:PORT" on a line of its own; what
+  /// it prints afterwards is thrown away.
   [[nodiscard]] static Result<std::unique_ptr<EmbeddedTarget>> start_command(const std::string& command);
   /// Kills the child, and what it has started, when it still runs.
   ~EmbeddedTarget();
