@@ -227,7 +227,7 @@ void IwarpStream::put_together(const Fpdu& fpdu, Octets ulpdu, FrameRef frame) {
   Message message{facts->opcode, header->msn, std::nullopt, *storage,
                   wire::decode_message(*storage, options_.assignment, options_.lengths)};
   if (facts->invalidates) message.invalidate_stag = header->rsvdulp_stag;
-  sink_(Event{from_, partial_->first, frame, partial_->offset, std::move(message), storage});
+  sink_(Event{from_, partial_->first, frame, partial_->offset, message, storage});
   partial_.reset();
 }
 
