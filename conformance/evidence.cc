@@ -1,6 +1,7 @@
 #include "conformance/evidence.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "proto/wire/header.h"
 
@@ -15,8 +16,6 @@ SetupFrame read_setup(Octets octets, std::size_t position, std::uint64_t frame) 
   ByteReader reader(octets);
   reader.skip(16);
   const std::uint8_t flags = reader.u8();
-  setup.markers = (flags & 0x80) != 0;
-  setup.crc = (flags & 0x40) != 0;
   setup.reject = (flags & 0x20) != 0;
   setup.enhanced = (flags & 0x10) != 0;  // RFC 6581 6
   setup.revision = reader.u8();
@@ -102,10 +101,8 @@ void Evidence::read(Conversation& conversation, std::size_t position) {
     case Event::Kind::setup_frame:
       (from_target ? conversation.reply : conversation.request) =
           read_setup(event.octets, position, event.frame);
-      conversation.target_spoke |= from_target;
       break;
     case Event::Kind::fpdu: {
-      conversation.target_spoke |= from_target;
       auto segment = read_segment(event.octets);
       if (!segment) {
         conversation.target_unframed |= from_target;
@@ -120,7 +117,6 @@ void Evidence::read(Conversation& conversation, std::size_t position) {
       break;
     }
     case Event::Kind::unframed:
-      conversation.target_spoke |= from_target;
       conversation.target_unframed |= from_target;
       break;
     case Event::Kind::fin:
@@ -144,8 +140,7 @@ void Evidence::read_target_segment(Conversation& conversation, const Segment& se
   if (segment.opcode == kOpReadRequest) {
     ReadRequest request{.position = segment.position, .frame = segment.frame};
     ByteReader reader(segment.payload);
-    request.sink_stag = reader.u32();
-    request.sink_offset = reader.u64();
+    reader.skip(12);  // Sink STag and Sink Tagged Offset
     request.size = reader.u32();
     request.source_stag = reader.u32();
     request.source_offset = reader.u64();
@@ -155,21 +150,19 @@ void Evidence::read_target_segment(Conversation& conversation, const Segment& se
   } else if (is_send(segment.opcode)) {
     send_so_far.insert(send_so_far.end(), segment.payload.begin(), segment.payload.end());
     if (!segment.last) return;
-    SendMessage message{.position = segment.position, .frame = segment.frame, .opcode = segment.opcode};
-    if (invalidates(segment.opcode)) message.invalidate = segment.invalidate;
-    message.payload = std::exchange(send_so_far, {});
-    if (auto completion = wire::decode_completion(message.payload, assignment_, wire::Lengths::lenient)) {
-      conversation.completions.push_back({.position = message.position,
-                                          .frame = message.frame,
-                                          .version = std::to_integer<std::uint8_t>(message.payload[0]),
-                                          .opcode = message.opcode,
-                                          .invalidate = message.invalidate,
-                                          .completion = *completion});
-    } else if (auto ack = wire::decode_hello_ack(message.payload, assignment_)) {
+    const std::vector<std::byte> message = std::exchange(send_so_far, {});
+    if (const auto completion = wire::decode_completion(message, assignment_, wire::Lengths::lenient)) {
+      CompletionSeen seen{.position = segment.position,
+                          .frame = segment.frame,
+                          .version = std::to_integer<std::uint8_t>(message[0]),
+                          .opcode = segment.opcode,
+                          .completion = *completion};
+      if (invalidates(segment.opcode)) seen.invalidate = segment.invalidate;
+      conversation.completions.push_back(seen);
+    } else if (const auto ack = wire::decode_hello_ack(message, assignment_)) {
       conversation.hello_ack = *ack;
-      conversation.hello_ack_frame = message.frame;
+      conversation.hello_ack_frame = segment.frame;
     }
-    conversation.sends.push_back(std::move(message));
   }
 }
 

@@ -68,30 +68,17 @@ inline constexpr std::uint8_t kOpReadRequest = 0x1;
 inline constexpr std::uint8_t kOpReadResponse = 0x2;
 inline constexpr std::uint8_t kOpSend = 0x3;
 inline constexpr std::uint8_t kOpSendInvalidate = 0x4;
-inline constexpr std::uint8_t kOpSendSolicited = 0x5;
 inline constexpr std::uint8_t kOpSendSolicitedInvalidate = 0x6;
 inline constexpr std::uint8_t kOpTerminate = 0x7;
-inline constexpr std::uint8_t kOpAtomicRequest = 0xA;
 inline constexpr std::uint8_t kOpAtomicResponse = 0xB;
 
 /// Nothing when `ulpdu` is shorter than its header.
 [[nodiscard]] std::optional<Segment> read_segment(Octets ulpdu);
 
-/// A Send of either kind, put together.
-struct SendMessage {
-  std::size_t position = 0;  ///< of its last segment
-  std::uint64_t frame = 0;
-  std::uint8_t opcode = kOpSend;
-  std::optional<std::uint32_t> invalidate = {};
-  std::vector<std::byte> payload = {};
-};
-
 /// RFC 5040 4.4.
 struct ReadRequest {
   std::size_t position = 0;
   std::uint64_t frame = 0;
-  std::uint32_t sink_stag = 0;
-  std::uint64_t sink_offset = 0;
   std::uint32_t size = 0;
   std::uint32_t source_stag = 0;
   std::uint64_t source_offset = 0;
@@ -114,7 +101,7 @@ struct Terminate {
 struct SetupFrame {
   std::size_t position = 0;
   std::uint64_t frame = 0;
-  bool markers = false, crc = false, reject = false, enhanced = false;
+  bool reject = false, enhanced = false;
   std::uint8_t revision = 0;
   std::uint16_t ird = 0, ord = 0;  ///< of the enhanced fields
 };
@@ -131,8 +118,7 @@ struct CompletionSeen {
 /// One connection, read once and then asked.
 struct Conversation {
   std::optional<SetupFrame> request, reply;
-  std::vector<Segment> segments;   ///< of both sides, in the order of the trace
-  std::vector<SendMessage> sends;  ///< the target's
+  std::vector<Segment> segments;  ///< of both sides, in the order of the trace
   std::vector<CompletionSeen> completions;
   std::optional<wire::HelloAck> hello_ack;
   std::uint64_t hello_ack_frame = 0;
@@ -142,7 +128,6 @@ struct Conversation {
   std::optional<std::size_t> target_closed, suite_closed;
   std::uint64_t target_closed_frame = 0;
   bool target_reset = false;
-  bool target_spoke = false;     ///< any octet at all
   bool target_unframed = false;  ///< octets of the target that are neither a Reply nor an FPDU
 };
 
@@ -153,7 +138,6 @@ class Evidence {
   Evidence& operator=(const Evidence&) = delete;
 
   [[nodiscard]] const Conversation& on(ConnectionIndex connection) const;
-  [[nodiscard]] const std::vector<Event>& events() const { return events_; }
   [[nodiscard]] const wire::Assignment& assignment() const { return assignment_; }
 
  private:

@@ -275,11 +275,8 @@ void RawPeer::handle_input() {
     const auto result = mpa::decode_startup(input_, mpa::StartupKind::reply);
     if (const auto* complete = std::get_if<mpa::StartupComplete>(&result)) {
       const mpa::StartupFrame& frame = complete->frame;
-      reply_ = SetupFrame{.markers = frame.markers,
-                          .crc = frame.crc,
-                          .reject = frame.reject,
-                          .enhanced = frame.enhanced.has_value(),
-                          .revision = frame.revision};
+      reply_ = SetupFrame{
+          .reject = frame.reject, .enhanced = frame.enhanced.has_value(), .revision = frame.revision};
       if (frame.enhanced) {
         reply_->ird = frame.enhanced->ird;
         reply_->ord = frame.enhanced->ord;
