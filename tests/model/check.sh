@@ -15,6 +15,7 @@ DEPTH=3000000
 
 # name | model | switches | what is asked | expected
 #   all       every property and deadlock, depth first, the whole state space
+#   safety    the same without deadlock
 #   P_...     that property alone, breadth first: the shortest counterexample
 #   deadlock  only that somebody who waits is never left so when nothing moves any more
 #   served    all properties, and LTL under weak fairness: process 1's allocation is always served in the end
@@ -27,7 +28,8 @@ shared-no-mutex     |shared|-DF=2 -DN=2 -DW=3 -DQ=2 -DSPLIT                     
 shared-loads        |shared|-DF=2 -DN=2 -DW=2 -DQ=1 -DPINS=1 -DL=1               |all      |holds
 shared-loads-unlined|shared|-DF=2 -DN=2 -DW=1 -DQ=1 -DPINS=1 -DL=1 -DNO_LINE     |all      |holds
 shared-2-loaders    |shared|-DF=2 -DN=2 -DW=1 -DQ=1 -DPINS=1 -DL=2 -DSCRUB       |all      |holds
-shared-served       |shared|-DF=2 -DN=2 -DW=2 -DQ=2 -DDEADLINE                   |served   |holds
+shared-served       |shared|-DF=2 -DN=2 -DW=3 -DQ=2                              |served   |holds
+shared-dl-served    |shared|-DF=2 -DN=2 -DW=2 -DQ=2 -DDEADLINE                   |served   |holds
 shared-loads-served |shared|-DF=2 -DN=2 -DW=1 -DQ=1 -DPINS=1 -DL=1 -DSCRUB       |served   |holds
 direct              |direct|-DM=12 -DF=2 -DN=2 -DA=2 -DC=2                       |all      |holds
 direct-1-credit     |direct|-DM=12 -DF=2 -DN=2 -DA=2 -DC=1 -DEXECUTED -DPROMPT   |all      |holds
@@ -35,7 +37,9 @@ direct-words        |direct|-DM=12 -DF=2 -DN=2 -DA=2 -DC=2 -DWORDS -DPROMPT     
 direct-executed     |direct|-DM=12 -DF=2 -DN=2 -DA=2 -DC=2 -DEXECUTED            |all      |holds
 direct-stale        |direct|-DM=12 -DF=2 -DN=2 -DA=2 -DC=2 -DSTALE -DPROMPT      |all      |holds
 direct-reattached   |direct|-DM=12 -DF=2 -DN=2 -DA=2 -DC=1 -DREATTACHED          |all      |holds
-direct-served       |direct|-DM=12 -DF=2 -DN=2 -DA=2 -DC=2 -DEXECUTED -DPROMPT   |served   |holds
+direct-over-quota   |direct|-DM=12 -DF=1 -DN=2 -DA=2 -DC=2 -DOVER_QUOTA               |safety   |holds
+direct-served       |direct|-DM=12 -DF=2 -DN=2 -DA=2 -DC=2                       |served   |holds
+direct-ex-served    |direct|-DM=12 -DF=2 -DN=2 -DA=2 -DC=2 -DEXECUTED -DPROMPT   |served   |holds
 E3-literal-slot     |shared|-DF=2 -DN=2 -DW=3 -DQ=2 -DLITERAL                    |P_SLOT   |slot_free_for_ticket
 E3-literal-starves  |shared|-DF=2 -DN=2 -DW=3 -DQ=2 -DLITERAL                    |deadlock |deadlock
 E3-split-slot       |shared|-DF=2 -DN=2 -DW=3 -DQ=2 -DLITERAL -DSPLIT            |P_SLOT   |slot_free_for_ticket
@@ -43,6 +47,7 @@ E3-split-lost       |shared|-DF=2 -DN=2 -DW=3 -DQ=2 -DLITERAL -DSPLIT           
 E3-split-starves    |shared|-DF=2 -DN=2 -DW=3 -DQ=2 -DLITERAL -DSPLIT            |deadlock |deadlock
 E5-no-pin           |shared|-DF=2 -DN=2 -DW=2 -DQ=1 -DPINS=1 -DL=1 -DNO_PIN      |P_DATA   |load_sees_own_store
 E5-no-reserve       |shared|-DF=2 -DN=2 -DW=2 -DQ=2 -DPINS=1 -DL=1 -DSCRUB       |deadlock |deadlock
+E5-claim-torn       |shared|-DF=2 -DN=2 -DW=2 -DQ=1 -DPINS=1 -DL=1 -DCLAIM_TORN   |P_TWICE  |no_block_twice
 pin-no-recheck      |shared|-DF=2 -DN=2 -DW=2 -DQ=1 -DPINS=1 -DL=1 -DNO_RECHECK  |P_DATA   |load_sees_own_store
 E6-free-waits       |direct|-DM=16 -DF=2 -DN=2 -DA=2 -DC=1 -DFREE_WAITS -DPROMPT |deadlock |deadlock
 E9-stale-accepted   |direct|-DM=16 -DF=2 -DN=2 -DA=2 -DC=2 -DSTALE -DNO_SEQUENCE -DPROMPT|P_STALE  |stale_bind_refused
@@ -71,6 +76,7 @@ check() {
   local model=$1 switches=$2 asked=$3 promela compile run
   case $asked in
     all) promela="-DALL" compile="-DSAFETY -DCOLLAPSE" run="-w23" ;;
+    safety) promela="-DALL" compile="-DSAFETY -DCOLLAPSE" run="-w22 -E" ;;
     P_*) promela="-D$asked" compile="-DSAFETY -DBFS" run="-w20" ;;
     deadlock) promela="" compile="-DSAFETY -DBFS" run="-w20" ;;
     served) promela="-DALL -DSERVED" compile="-DNFAIR=3 -DCOLLAPSE" run="-a -f -w22" ;;

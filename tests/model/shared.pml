@@ -9,6 +9,7 @@
  * Switches: those of ring.pml, and
  *   DEADLINE    an allocation may be given up while it waits (P-17); never worker 1's, and one ticket a worker
  *   NO_PIN      a freed block returns at once although a LOAD is being sent from it: 6.1 and 6.4 without E-5
+ *   CLAIM_TORN  whoever gives a retired block back looks first and marks it given back in a second step
  *   NO_LINE     LOAD does not hold the handle's line while it pins; it reads the entry again instead (pins.h)
  *   NO_RECHECK  NO_LINE, and it does not read the entry again
  */
@@ -47,12 +48,20 @@ byte pinned;                     /* Core::pinned_ */
 
 /* Pins::claim and Core::give_back */
 inline claim(n) {
+#ifdef CLAIM_TORN
+  if
+  :: retired[n] && pins[n] == 0 -> skip;
+    d_step { retired[n] = 0; user[n] = 0; hand[n] = me }
+  :: else
+  fi;
+#else
   d_step {
     if
     :: retired[n] && pins[n] == 0 -> retired[n] = 0; user[n] = 0; hand[n] = me; SCRUBBED(n)
     :: else
     fi
   }
+#endif
   finish()
 }
 #else
