@@ -106,6 +106,23 @@ check() {
   fi
 }
 
+# Of SPIN's replay: each change of a global variable and each store into a slot, with its step, process and statement;
+# then the slots and where everybody stands.
+tell_trail() {
+  awk '
+    /^#processes/ { end = 1 }
+    end && /slot\[|proc +[0-9]/ { gsub(/[ \t]+/, " "); print "at the end:" ($1 ~ /:$/ ? substr($0, index($0, ":") + 1) : $0) }
+    end { next }
+    /proc +[0-9]+ / {
+      step = $0; sub(/ *\(state [0-9]+\)/, "", step); gsub(/[ \t]+/, " ", step)
+      if (step ~ /\[slot\[[^=]*\.(block|sequence) = /) printf "%-20s %s\n", "store", step
+    }
+    /^\t\t[a-z_]+(\[[0-9]\])? = / {
+      if ($1 != "k" && $1 != "places" && value[$1] != $3 && step !~ /:init:/) printf "%-20s %s\n", $1 " = " $3, step
+      value[$1] = $3
+    }'
+}
+
 if [[ ${1:-} == --trail ]]; then
   trail=1
   shift
@@ -132,7 +149,7 @@ while IFS='|' read -r name model switches asked expected; do
     promela=""
     [[ $asked == P_* ]] && promela="-D$asked"
     # shellcheck disable=SC2086
-    (cd "$work/run" && spin -t -p -g $switches $promela "$model.pml")
+    (cd "$work/run" && spin -t -p -g $switches $promela "$model.pml") | tell_trail
   fi
 done <<<"$ROWS"
 exit $failed
