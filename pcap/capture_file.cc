@@ -12,6 +12,11 @@ constexpr std::uint32_t kNanosecondMagic = 0xA1B23C4D;
 constexpr std::uint32_t kSnapLength = 262144;
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 
+struct FileCloser {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, FileCloser>;
+
 struct PcapCloser {
   void operator()(pcap_t* handle) const { pcap_close(handle); }
 };
@@ -35,8 +40,9 @@ std::optional<LinkType> link_of(pcap_t* handle) {
       return LinkType::ipv4;
     case DLT_IPV6:
       return LinkType::ipv6;
+    default:
+      return std::nullopt;
   }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -48,15 +54,13 @@ struct CaptureReader::State {
   std::string damage;
   bool over = false;
 
-  static Result<std::unique_ptr<State>> from(std::FILE* file, const std::string& name) {
+  static Result<std::unique_ptr<State>> from(File file, const std::string& name) {
     char text[PCAP_ERRBUF_SIZE] = "";
-    pcap_t* handle = pcap_fopen_offline_with_tstamp_precision(file, PCAP_TSTAMP_PRECISION_NANO, text);
-    if (handle == nullptr) {
-      std::fclose(file);
-      return failure(name + " is not a capture file that can be read: " + text);
-    }
+    pcap_t* handle = pcap_fopen_offline_with_tstamp_precision(file.get(), PCAP_TSTAMP_PRECISION_NANO, text);
+    if (handle == nullptr) return failure(name + " is not a capture file that can be read: " + text);
+    static_cast<void>(file.release());  // the handle's from now on, which closes it
     auto state = std::make_unique<State>();
-    state->handle.reset(handle);  // closes the file too
+    state->handle.reset(handle);
     const auto link = link_of(handle);
     if (!link) {
       return failure(name + ": link type " + std::to_string(pcap_datalink(handle)) +
@@ -73,21 +77,21 @@ CaptureReader& CaptureReader::operator=(CaptureReader&&) noexcept = default;
 CaptureReader::~CaptureReader() = default;
 
 Result<CaptureReader> CaptureReader::open(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "rbe");
-  if (file == nullptr) return failure("cannot open " + path + ": " + std::strerror(errno));
-  return State::from(file, path).map([](std::unique_ptr<State>&& state) {
-    return CaptureReader(std::move(state));
-  });
+  File file(std::fopen(path.c_str(), "rbe"));
+  if (!file) return failure("cannot open " + path + ": " + std::strerror(errno));
+  auto state = State::from(std::move(file), path);
+  if (!state) return unexpected(state.error());
+  return CaptureReader(std::move(*state));
 }
 
 Result<CaptureReader> CaptureReader::over(Octets octets) {
   if (octets.empty()) return failure("an empty capture file");
   // fmemopen() wants a pointer to non-const but opens for reading only.
-  std::FILE* file = fmemopen(const_cast<std::byte*>(octets.data()), octets.size(), "rb");
-  if (file == nullptr) return failure(std::string("cannot read from memory: ") + std::strerror(errno));
-  return State::from(file, "the capture").map([](std::unique_ptr<State>&& state) {
-    return CaptureReader(std::move(state));
-  });
+  File file(fmemopen(const_cast<std::byte*>(octets.data()), octets.size(), "rb"));
+  if (!file) return failure(std::string("cannot read from memory: ") + std::strerror(errno));
+  auto state = State::from(std::move(file), "the capture");
+  if (!state) return unexpected(state.error());
+  return CaptureReader(std::move(*state));
 }
 
 std::optional<Frame> CaptureReader::next() {
@@ -121,12 +125,11 @@ LinkType CaptureReader::link() const { return state_->link; }
 namespace {
 
 Result<CaptureFile> read_all(Result<CaptureReader> reader) {
-  return std::move(reader).map([](CaptureReader&& open) {
-    CaptureFile file;
-    while (auto frame = open.next()) file.frames.push_back(std::move(*frame));
-    file.damage = open.damage();
-    return file;
-  });
+  if (!reader) return unexpected(reader.error());
+  CaptureFile file;
+  while (auto frame = reader->next()) file.frames.push_back(std::move(*frame));
+  file.damage = reader->damage();
+  return file;
 }
 
 }  // namespace

@@ -206,8 +206,9 @@ Expected<Packet, FrameProblem> by_family(const Rest& rest, bool network_order_on
     case 28:
     case 30:
       return ipv6(rest.after(4));
+    default:
+      return problem(Kind::other_protocol, "an address family that is not IP");
   }
-  return problem(Kind::other_protocol, "an address family that is not IP");
 }
 
 }  // namespace

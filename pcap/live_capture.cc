@@ -65,9 +65,10 @@ CaptureError activation_error(int status, pcap_t* handle, const std::string& int
                    "there is no interface " + interface + " to capture on (ip link lists them)");
     case PCAP_ERROR_IFACE_NOT_UP:
       return error(CaptureError::Kind::interface_down, "the interface " + interface + " is down");
+    default:
+      return error(CaptureError::Kind::other, "cannot capture on " + interface + ": " +
+                                                  (why.empty() ? pcap_statustostr(status) : why.c_str()));
   }
-  return error(CaptureError::Kind::other, "cannot capture on " + interface + ": " +
-                                              (why.empty() ? pcap_statustostr(status) : why.c_str()));
 }
 
 std::string filter_text(const std::vector<std::uint16_t>& ports, std::uint16_t fence_port) {
@@ -177,10 +178,7 @@ struct LiveCapture::State {
     std::byte datagram[kFenceLength];
     std::copy(fence_key.begin(), fence_key.end(), datagram);
     store_be(datagram + kFenceKey, number);
-    std::byte drain[kFenceLength];
-    while (::recv(fence_socket.get(), drain, sizeof drain, 0) >= 0) {
-    }
-    // What becomes of it shows in the capture alone.
+    // What becomes of it shows in the capture alone; nobody reads it from the socket.
     ::sendto(fence_socket.get(), datagram, sizeof datagram, 0, fence_to.get(), fence_to.length());
   }
 

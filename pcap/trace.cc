@@ -88,7 +88,7 @@ class TraceDecoder::Live {
   FrameRef last_;
 };
 
-TraceDecoder::TraceDecoder(DecodeOptions options) : options_(std::move(options)) {}
+TraceDecoder::TraceDecoder(const DecodeOptions& options) : options_(options) {}
 TraceDecoder::~TraceDecoder() = default;
 
 void TraceDecoder::frame(const Frame& frame) {

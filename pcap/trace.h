@@ -44,7 +44,7 @@ struct Trace {
 /// Takes frames one by one. A new SYN between ends that have spoken before begins a new connection.
 class TraceDecoder {
  public:
-  explicit TraceDecoder(DecodeOptions options = {});
+  explicit TraceDecoder(const DecodeOptions& options = {});
   TraceDecoder(const TraceDecoder&) = delete;
   TraceDecoder& operator=(const TraceDecoder&) = delete;
   ~TraceDecoder();
