@@ -115,7 +115,7 @@ tell_trail() {
     end { next }
     /proc +[0-9]+ / {
       step = $0; sub(/ *\(state [0-9]+\)/, "", step); gsub(/[ \t]+/, " ", step)
-      if (step ~ /\[slot\[[^=]*\.(block|sequence) = /) printf "%-20s %s\n", "store", step
+      if (step !~ /:init:/ && step ~ /\[slot\[[^=]*\.(block|sequence) = /) printf "%-20s %s\n", "store", step
     }
     /^\t\t[a-z_]+(\[[0-9]\])? = / {
       if ($1 != "k" && $1 != "places" && value[$1] != $3 && step !~ /:init:/) printf "%-20s %s\n", $1 " = " $3, step

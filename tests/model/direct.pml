@@ -1,13 +1,15 @@
 /* The ring of one DIRECT_ALLOC initiator (KBTP 3.4, 6.6) with a quota of Q = F blocks: A agents of that initiator, each
  * with a handle of its own and at most one block or ticket, and a reaper that abandons tickets past their Ticket
- * Timeout. There is no clock: a ticket of agent A may turn slow at any moment, and the reaper may act on it at any
- * moment after that; the others bind in time.
+ * Timeout. There is no clock: a ticket of agent A may be a slow one, and the reaper may act on that at any moment; the
+ * others bind in time.
  *
- * An agent takes a ticket with FetchAdd, reads the slot word by word without the mutex and in either order until it
- * matches, confirms, writes the block, sends BIND; later FREE. Every request takes one of C credits until its completion.
- * Agents may stop for good while they hold no ticket, as in shared.pml.
+ * An agent takes a ticket with FetchAdd, reads the slot without the mutex until it matches, writes the block, sends BIND;
+ * later FREE. Every request takes one of C credits until its completion. Agents may stop for good while they hold no
+ * ticket, as in shared.pml. M, a multiple of N, is given with the sizes.
  *
  * Switches: those of ring.pml, and
+ *   WORDS        an RDMA Read brings the two words of a slot at different moments, either first; so the slot is read
+ *                twice, and its two stores are apart
  *   EXECUTED     agents also use ALLOC_STORE, which takes its block from the same ring (G-26)
  *   STALE        an agent may send BIND again with a ticket that was bound before
  *   REATTACHED   agent 1 comes with a bound block: the ring is new and starts with one block less (G-24)
@@ -85,7 +87,12 @@ inline forget_old_tickets() {
 #else
 #define MAY_ALLOC_STORE (credits > 1 || (credits == 1 && !HOLDS_TICKET))
 #endif
-#define NEW_SESSION d_step { slow = (me == A -> 0 : slow); revoked = (me == A -> 0 : revoked); given_up = (me == A -> 0 : given_up) }
+#define NEW_SESSION                                                     \
+  d_step {                                                              \
+    slow = (me == A -> 0 : slow);                                       \
+    revoked = (me == A -> 0 : revoked);                                 \
+    given_up = (me == A -> 0 : given_up)                                \
+  }
 #define REVOKED (me == A && revoked)
 #ifdef NO_REVOKE
 #define REVOKE

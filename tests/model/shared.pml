@@ -1,12 +1,14 @@
 /* Target-executed operations on the ring that all initiators share (KBTP 3.3, 3.4, 6.1, 6.3, 6.4), as proto/target
  * runs them: W workers, each an initiator's handle that is stored to and freed again and again, and L loaders that
- * LOAD any of these handles, pinned. Quotas sum to Q <= F - R; at most R blocks are pinned.
+ * LOAD any of these handles, pinned. Quotas sum to Q, which has to leave as many of the F blocks as may be
+ * pinned at a time, PINS (the reserve R).
  *
  * Everybody may stop for good wherever the protocol lets him: a worker idle or with a bound block, a loader in the
  * middle of a LOAD (a peer that takes no octets). So whoever waits in a state where nothing moves any more (pan's
  * invalid end state) would have waited for ever.
  *
  * Switches: those of ring.pml, and
+ *   SCRUB       a block is cleared before it returns (6.4)
  *   DEADLINE    an allocation may be given up while it waits (P-17); never worker 1's, and one ticket a worker
  *   NO_PIN      a freed block returns at once although a LOAD is being sent from it: 6.1 and 6.4 without E-5
  *   CLAIM_TORN  whoever gives a retired block back looks first and marks it given back in a second step
