@@ -14,13 +14,12 @@ namespace kbtp::tools {
 
 namespace {
 
-constexpr const char* kFooter = R"(
-Examples:
+constexpr const char* kFooter = R"(Examples:
   kbtp bench load
   kbtp bench load --size 1MiB --outstanding 16 --wait spin --json load.json)";
 
-constexpr const char* kLoadFooter = R"(
-Each connection loads blocks of its own, one buffer for each outstanding LOAD; every buffer is checked after each
+constexpr const char* kLoadFooter =
+    R"(Each connection loads blocks of its own, one buffer for each outstanding LOAD; every buffer is checked after each
 run. The result is the median of the runs, with the least and the greatest GB/s (10^9 octets a second).
 
 Examples:

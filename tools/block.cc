@@ -14,8 +14,8 @@ namespace kbtp::tools {
 
 namespace {
 
-constexpr const char* kFooter = R"(
-Without --identity the session is anonymous: what it binds is private to it and freed when it ends.
+constexpr const char* kFooter =
+    R"(Without --identity the session is anonymous: what it binds is private to it and freed when it ends.
 
 Examples:
   kbtp block stat --target 127.0.0.1:7420 --handle 7
@@ -123,22 +123,21 @@ int stat(initiator::SyncInitiator& session, const Options& options, std::span<st
 
 constexpr Operation kOperations[] = {
     {"load", "LOAD (KBTP 6.1): a block's data to a file or standard output",
-     "\nExample:\n  kbtp block load --target 127.0.0.1:7420 --handle 7 --output page.bin", false, false,
-     load},
+     "Example:\n  kbtp block load --target 127.0.0.1:7420 --handle 7 --output page.bin", false, false, load},
     {"store", "STORE (KBTP 6.2): new data for a block that is bound and not sealed",
-     "\nExample:\n  kbtp block store --target 127.0.0.1:7420 --handle 7 --input page.bin --seal \\\n"
+     "Example:\n  kbtp block store --target 127.0.0.1:7420 --handle 7 --input page.bin --seal \\\n"
      "      --identity 123e4567-e89b-12d3-a456-426614174000",
      true, true, store},
     {"alloc-store", "ALLOC_STORE (KBTP 6.3): takes a free block, fills it and binds it to the handle",
-     "\nExample:\n  kbtp block alloc-store --target 127.0.0.1:7420 --handle 7 --input page.bin --seal \\\n"
+     "Example:\n  kbtp block alloc-store --target 127.0.0.1:7420 --handle 7 --input page.bin --seal \\\n"
      "      --identity 123e4567-e89b-12d3-a456-426614174000",
      true, true, alloc_store},
     {"free", "FREE (KBTP 6.4): unbinds the handle and gives the block back",
-     "\nExample:\n  kbtp block free --target 127.0.0.1:7420 --handle 7 \\\n"
+     "Example:\n  kbtp block free --target 127.0.0.1:7420 --handle 7 \\\n"
      "      --identity 123e4567-e89b-12d3-a456-426614174000",
      true, false, free_block},
     {"stat", "whether the handle is bound, with Data Length and Generation",
-     "\nA LOAD with ALLOW_UNSEALED and a zero-length descriptor: SUCCESS and LENGTH_ERROR both mean "
+     "A LOAD with ALLOW_UNSEALED and a zero-length descriptor: SUCCESS and LENGTH_ERROR both mean "
      "bound.\n\n"
      "Example:\n  kbtp block stat --target 127.0.0.1:7420 --handle 7",
      false, false, stat},

@@ -23,8 +23,7 @@ constexpr Subcommand kSubcommands[] = {
     {"conform", "the conformance suite: list, run, explain", set_up_conform},
 };
 
-constexpr const char* kFooter = R"(
-Each subcommand has its own --help with examples.
+constexpr const char* kFooter = R"(Each subcommand has its own --help with examples.
 
 Exit status: 0 all as expected; 1 findings, or a status other than SUCCESS; 2 usage; 3 could not reach, open or
 set up; 4 internal error.)";

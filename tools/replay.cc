@@ -22,8 +22,8 @@ namespace kbtp::tools {
 
 namespace {
 
-constexpr const char* kFooter = R"(
-A trace has one JSON object a line: timestamp (ms), input_length, output_length, hash_ids. A block that is held is
+constexpr const char* kFooter =
+    R"(A trace has one JSON object a line: timestamp (ms), input_length, output_length, hash_ids. A block that is held is
 loaded and every octet of it checked; another is stored, and at capacity the least recently used one is freed first.
 In the end everything is freed. `kbtp-trace-gen` writes traces of this format.
 

@@ -13,8 +13,8 @@ namespace kbtp::tools {
 
 namespace {
 
-constexpr const char* kFooter = R"(
-Prints "listening on HOST:PORT" when ready. SIGINT and SIGTERM drain: accepted requests are answered, every
+constexpr const char* kFooter =
+    R"(Prints "listening on HOST:PORT" when ready. SIGINT and SIGTERM drain: accepted requests are answered, every
 session ends, and the status is 0. Options win over the configuration file.
 
 Examples:

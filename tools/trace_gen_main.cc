@@ -17,8 +17,7 @@ using namespace kbtp;
 using namespace kbtp::tools;
 
 constexpr const char* kName = "kbtp-trace-gen";
-constexpr const char* kFooter = R"(
-The same options and the same seed give the same trace.
+constexpr const char* kFooter = R"(The same options and the same seed give the same trace.
 
 Examples:
   kbtp-trace-gen --requests 1000 > trace.jsonl

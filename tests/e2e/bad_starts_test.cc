@@ -1,5 +1,5 @@
 // Bad starts in a row leave a listener as it was: it serves a good peer and keeps no descriptor.
-// KBTP_BAD_STARTS sets how many (10000 in the project's own runs).
+// KBTP_BAD_STARTS sets how many.
 
 #include <cstdlib>
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::string_literals;
 
-constexpr std::size_t kDefaultCount = 2000;
+constexpr std::size_t kDefaultCount = 10'000;
 
 std::size_t descriptors_of(pid_t pid) {
   std::size_t count = 0;
