@@ -64,7 +64,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return fail_usage(kName, usage_sentence(app, error));
   }
-  std::FILE* const file = output == "-" ? stdout : std::fopen(output.c_str(), "wb");
+  const bool to_file = output != "-";
+  std::FILE* const file = to_file ? std::fopen(output.c_str(), "wb") : stdout;
   if (file == nullptr)
     return fail(kName, kExitUnreachable,
                 fmt::format("{} cannot be opened: {}", output, std::strerror(errno)));
@@ -72,10 +73,13 @@ int run(int argc, char** argv) {
   bool written = true;
   for (std::uint64_t i = 0; i < options.requests && written; ++i)
     written = std::fputs((to_line(generator.next()) + "\n").c_str(), file) >= 0;
-  if (std::fflush(file) != 0 || !written)
+  written = std::fflush(file) == 0 && written;
+  const int error = errno;
+  if (to_file) std::fclose(file);
+  if (!written) {
     return fail(kName, kExitUnreachable,
-                fmt::format("{} cannot be written: {}", output, std::strerror(errno)));
-  if (file != stdout) std::fclose(file);
+                fmt::format("{} cannot be written: {}", output, std::strerror(error)));
+  }
   return kExitOk;
 }
 

@@ -1,6 +1,7 @@
 #include "tools/trace_generator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace kbtp::tools {
@@ -34,7 +35,8 @@ TraceRequest TraceGenerator::next() {
     // Of two drawn the later one: recent conversations are hotter.
     conversation = std::max(below(conversations_.size()), below(conversations_.size()));
     const auto& known = conversations_[conversation];
-    const auto wanted = static_cast<std::uint64_t>(options_.prefix_share * static_cast<double>(blocks) + 0.5);
+    const auto wanted =
+        static_cast<std::uint64_t>(std::lround(options_.prefix_share * static_cast<double>(blocks)));
     const std::size_t prefix = std::min<std::size_t>(known.size(), std::min(wanted, blocks));
     request.hash_ids.assign(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(prefix));
   }

@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 Process::Process(std::vector<std::string> words, std::string_view input) {
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   // Standard input is a file, so that nobody has to be fed while it writes.
@@ -34,7 +35,9 @@ Process::Process(std::vector<std::string> words, std::string_view input) {
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
-    dup2(open(path.c_str(), O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+    const int from = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (from < 0) _exit(127);
+    dup2(from, STDIN_FILENO);
     dup2(ends[0][1], STDOUT_FILENO);
     dup2(ends[1][1], STDERR_FILENO);
     execv(argv[0], argv.data());
