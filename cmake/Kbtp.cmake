@@ -39,6 +39,7 @@ find_package(Threads REQUIRED)
 if(KBTP_TESTS)
   enable_testing()
   find_package(GTest REQUIRED)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
   include(GoogleTest)
 endif()
 
