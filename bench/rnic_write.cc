@@ -1,5 +1,6 @@
-// A quick look at the RNIC alone: RDMA Writes or Reads of 1 MiB, 16 outstanding, between two RNICs of one process,
-// each with its own polling loop, over one loopback connection. `kbtp bench` measures the whole stack.
+// A quick look at the RNIC alone: RDMA Writes or Reads of 1 MiB, 16 outstanding, between two RNICs of one
+// process, each with its own polling loop, over one loopback connection. `kbtp bench` measures the whole
+// stack.
 //
 //   rnic_write [write|read|ping] [crc|nocrc] [seconds] [congestion control] [octets] [block]
 //
@@ -136,6 +137,7 @@ int main(int argc, char** argv) {
   const double each = static_cast<double>(active.count);
   const double gigabytes = op == "ping" ? 0.0 : each * static_cast<double>(size) / 1e9;
   std::printf("%s crc=%d size=%zu: %.2f GB/s, %.0f op/s, %.2f us/op, %.3f CPU s/GB\n", op.c_str(), crc, size,
-              gigabytes / elapsed, each / elapsed, elapsed / each * 1e6, gigabytes > 0 ? cpu / gigabytes : 0.0);
+              gigabytes / elapsed, each / elapsed, elapsed / each * 1e6,
+              gigabytes > 0 ? cpu / gigabytes : 0.0);
   return 0;
 }

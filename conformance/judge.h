@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "conformance/evidence.h"
@@ -21,6 +22,8 @@ enum class Grade : std::uint8_t {
   wrong,    ///< a violation
   unclear,  ///< the trace does not say
 };
+/// As reports name it: "pass", "pass-weak", "fail", "inconclusive".
+[[nodiscard]] std::string_view to_string(Grade grade);
 
 struct Finding {
   Grade grade = Grade::unclear;

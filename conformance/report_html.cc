@@ -43,20 +43,6 @@ std::string_view group_title(std::string_view name) {
   return "RDMAP (RFC 5040, RFC 7306)";
 }
 
-std::string_view badge_of(Grade grade) {
-  switch (grade) {
-    case Grade::exact:
-      return "pass";
-    case Grade::weak:
-      return "pass-weak";
-    case Grade::wrong:
-      return "fail";
-    case Grade::unclear:
-      return "inconclusive";
-  }
-  return "";
-}
-
 std::string badge(std::string_view state) {
   return fmt::format("<span class=\"badge {0}\">{0}</span>", state);
 }
@@ -86,7 +72,7 @@ void add_case(std::string& out, const RunReport& run, const CaseResult& result) 
       if (more) frames.resize(12);
       out +=
           fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}{}</td></tr>\n",
-                      rule_cell(check), badge(badge_of(check.finding.grade)), escape_markup(check.expected),
+                      rule_cell(check), badge(to_string(check.finding.grade)), escape_markup(check.expected),
                       escape_markup(check.finding.observed), fmt::join(frames, ", "), more ? ", ..." : "");
     }
     out += "</table>\n";

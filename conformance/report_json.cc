@@ -11,20 +11,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string_view name_of(Grade grade) {
-  switch (grade) {
-    case Grade::exact:
-      return "pass";
-    case Grade::weak:
-      return "pass-weak";
-    case Grade::wrong:
-      return "fail";
-    case Grade::unclear:
-      return "inconclusive";
-  }
-  return "";
-}
-
 ordered_json to_json(const RunReport& run, const CaseResult& result) {
   ordered_json out;
   out["case"] = result.about->name;
@@ -45,7 +31,7 @@ ordered_json to_json(const RunReport& run, const CaseResult& result) {
     ordered_json one;
     one["rule"] = check.rule;
     if (const Rule* rule = find_rule(check.rule)) one["level"] = to_string(rule->level);
-    one["state"] = name_of(check.finding.grade);
+    one["state"] = to_string(check.finding.grade);
     one["expected"] = check.expected;
     one["observed"] = check.finding.observed;
     one["frames"] = run.interface.empty() ? std::vector<std::uint64_t>{} : check.finding.frames;

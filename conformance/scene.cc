@@ -4,6 +4,20 @@
 
 namespace kbtp::conformance {
 
+std::string_view to_string(Grade grade) {
+  switch (grade) {
+    case Grade::exact:
+      return "pass";
+    case Grade::weak:
+      return "pass-weak";
+    case Grade::wrong:
+      return "fail";
+    case Grade::unclear:
+      return "inconclusive";
+  }
+  return "";
+}
+
 std::string_view to_string(State state) {
   switch (state) {
     case State::pass:
