@@ -120,7 +120,7 @@ struct Served {
   bool configured = false;  ///< with our file
 };
 
-Result<Served> serve_for(const Options& options) {
+Result<Served> serve_for(const Options& options, const std::string& log) {
   Served served;
   if (options.target) {
     served.endpoint = *options.target;
@@ -132,7 +132,7 @@ Result<Served> serve_for(const Options& options) {
   served.config = std::move(*config);
   Result<std::unique_ptr<EmbeddedTarget>> child = failure("");
   if (options.command.empty()) {
-    child = EmbeddedTarget::start({"--config", served.config->path()});
+    child = EmbeddedTarget::start({"--config", served.config->path()}, log);
     served.configured = true;
     served.name = "the embedded target";
   } else {
@@ -142,10 +142,10 @@ Result<Served> serve_for(const Options& options) {
       command.replace(at, place.size(), served.config->path());
       served.configured = true;
     }
-    child = EmbeddedTarget::start_command(command);
+    child = EmbeddedTarget::start_command(command, log);
     served.name = options.command;
   }
-  if (!child) return unexpected(child.error());
+  if (!child) return failure(fmt::format("{} (its log is {})", child.error().text, log));
   served.child = std::move(*child);
   served.endpoint = served.child->endpoint();
   return served;
@@ -179,7 +179,7 @@ int run_conformance(const std::string& command, const Options& options) {
     return fail(command, kExitUnreachable,
                 fmt::format("{} cannot be made: {}", plan.directory, error.message()));
 
-  auto served = serve_for(options);
+  auto served = serve_for(options, plan.directory + "/target.log");
   if (!served) return fail(command, kExitUnreachable, served.error().text);
   const auto addresses = resolve(served->endpoint);
   if (!addresses) return fail(command, kExitUnreachable, addresses.error().text);

@@ -27,16 +27,24 @@ std::string errno_text() { return std::strerror(errno); }
 }  // namespace
 
 Result<std::unique_ptr<EmbeddedTarget>> EmbeddedTarget::launch(const char* program,
-                                                               std::vector<std::string> words) {
+                                                               std::vector<std::string> words,
+                                                               const std::string& log) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 
+  const int errors =
+      log.empty() ? dup(STDERR_FILENO) : open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (errors < 0) return failure(fmt::format("the target's log {} cannot be written: {}", log, errno_text()));
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return failure("no pipe to the target: " + errno_text());
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    close(errors);
+    return failure("no pipe to the target: " + errno_text());
+  }
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) {
+    close(errors);
     close(ends[0]);
     close(ends[1]);
     return failure("the target could not be started: " + errno_text());
@@ -46,18 +54,21 @@ Result<std::unique_ptr<EmbeddedTarget>> EmbeddedTarget::launch(const char* progr
     if (getppid() != parent) _exit(127);  // the parent died before the line above
     setpgid(0, 0);                        // a terminal's Ctrl-C is the parent's to answer
     dup2(ends[1], STDOUT_FILENO);
+    dup2(errors, STDERR_FILENO);
     execv(program, argv.data());
     _exit(127);
   }
   setpgid(pid, pid);  // whoever comes first
+  close(errors);
   close(ends[1]);
   return std::unique_ptr<EmbeddedTarget>(new EmbeddedTarget(pid, ends[0]));
 }
 
-Result<std::unique_ptr<EmbeddedTarget>> EmbeddedTarget::start(std::vector<std::string> arguments) {
+Result<std::unique_ptr<EmbeddedTarget>> EmbeddedTarget::start(std::vector<std::string> arguments,
+                                                              const std::string& log) {
   std::vector<std::string> words = {"kbtp", "target", "--listen", "127.0.0.1:0"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  auto child = launch("/proc/self/exe", std::move(words));
+  auto child = launch("/proc/self/exe", std::move(words), log);
   if (!child) return child;
   auto line = (*child)->read_line(kStartDeadlineMs);
   if (!line) return failure("the embedded target did not start: " + line.error().text);
@@ -69,8 +80,9 @@ Result<std::unique_ptr<EmbeddedTarget>> EmbeddedTarget::start(std::vector<std::s
   return child;
 }
 
-Result<std::unique_ptr<EmbeddedTarget>> EmbeddedTarget::start_command(const std::string& command) {
-  auto child = launch("/bin/sh", {"sh", "-c", command});
+Result<std::unique_ptr<EmbeddedTarget>> EmbeddedTarget::start_command(const std::string& command,
+                                                                      const std::string& log) {
+  auto child = launch("/bin/sh", {"sh", "-c", command}, log);
   if (!child) return child;
   for (;;) {
     auto line = (*child)->read_line(kStartDeadlineMs);

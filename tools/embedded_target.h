@@ -18,11 +18,14 @@ namespace kbtp::tools {
 /// to the thread that made it.
 class EmbeddedTarget {
  public:
-  /// Runs `kbtp target --listen 127.0.0.1:0 ARGUMENTS` and waits until it listens.
-  [[nodiscard]] static Result<std::unique_ptr<EmbeddedTarget>> start(std::vector<std::string> arguments);
+  /// Runs `kbtp target --listen 127.0.0.1:0 ARGUMENTS` and waits until it listens. Its log goes to the file
+  /// `log`, or, without one, to our standard error.
+  [[nodiscard]] static Result<std::unique_ptr<EmbeddedTarget>> start(std::vector<std::string> arguments,
+                                                                     const std::string& log = {});
   /// Runs COMMAND with /bin/sh and waits until it prints "listening on HOST:PORT" on a line of its own; what
   /// it prints afterwards is thrown away.
-  [[nodiscard]] static Result<std::unique_ptr<EmbeddedTarget>> start_command(const std::string& command);
+  [[nodiscard]] static Result<std::unique_ptr<EmbeddedTarget>> start_command(const std::string& command,
+                                                                             const std::string& log = {});
   /// Kills the child, and what it has started, when it still runs.
   ~EmbeddedTarget();
   EmbeddedTarget(const EmbeddedTarget&) = delete;
@@ -42,7 +45,8 @@ class EmbeddedTarget {
 
  private:
   EmbeddedTarget(pid_t pid, int output) : pid_(pid), output_(output) {}
-  static Result<std::unique_ptr<EmbeddedTarget>> launch(const char* program, std::vector<std::string> words);
+  static Result<std::unique_ptr<EmbeddedTarget>> launch(const char* program, std::vector<std::string> words,
+                                                        const std::string& log);
   Result<std::string> read_line(int deadline_ms);
 
   pid_t pid_;
