@@ -423,6 +423,17 @@ TEST(Rnic, RunningOutOfDescriptorsIsSurvived) {
   auto listener = rnic->listen(loopback("127.0.0.1"), [](const rdma::ConnectionRequest&, rdma::Loop&) {
     return rdma::AcceptDecision(rdma::Reject{});
   });
+  const SocketAddress address = (*listener)->local();
+  const auto request = *from_hex("4d504120494420526571204672616d6540010000");
+  std::array<std::byte, 20> reply{};
+  // A peer that is answered before descriptors run out. (It also lets UBSan look at every type on this path
+  // while it still has a descriptor to do so with.)
+  const int first = plain_connect(address);
+  ASSERT_EQ(::send(first, request.data(), request.size(), MSG_NOSIGNAL), 20);
+  ASSERT_EQ(::recv(first, reply.data(), reply.size(), MSG_WAITALL), 20);
+  ::close(first);
+  on_loop(rnic->loop(0), [] {});
+
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const timeval patience{30, 0};
   ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -433,13 +444,11 @@ TEST(Rnic, RunningOutOfDescriptorsIsSurvived) {
   const rlimit small{static_cast<rlim_t>(fd) + 20, whole_limit.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
   for (int filler = ::dup(fd); filler >= 0; filler = ::dup(fd)) fillers.push_back(filler);
-  ASSERT_EQ(::connect(fd, (*listener)->local().get(), (*listener)->local().length()), 0);
-  const auto request = *from_hex("4d504120494420526571204672616d6540010000");
+  ASSERT_EQ(::connect(fd, address.get(), address.length()), 0);
   ASSERT_EQ(::send(fd, request.data(), request.size(), MSG_NOSIGNAL), 20);
   for (int i = 0; i < 100; ++i) on_loop(rnic->loop(0), [] {});  // it goes on turning
   for (const int filler : fillers) ::close(filler);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole_limit), 0);
-  std::array<std::byte, 20> reply{};
   EXPECT_EQ(::recv(fd, reply.data(), reply.size(), MSG_WAITALL), 20);
   ::close(fd);
 }
