@@ -127,12 +127,12 @@ struct ReplySpec {
 // -----------------------------------------------------------------------------------------------------
 
 /// The stream ends with a Terminate out of `due`; one out of `tolerated`, or a close without any, is weak.
-[[nodiscard]] Expectation terminates(std::string rule, ConnectionIndex c, std::vector<Triple> due,
-                                     std::vector<Triple> tolerated = {});
+[[nodiscard]] Expectation terminates(std::string rule, ConnectionIndex c, const std::vector<Triple>& due,
+                                     const std::vector<Triple>& tolerated = {});
 /// The Terminate carries this DDP header (M and D set), and this RDMAP header or none (R).
-[[nodiscard]] Expectation copies_headers(std::string rule, ConnectionIndex c,
-                                         std::vector<std::byte> ddp_header,
-                                         std::optional<std::vector<std::byte>> read_header = std::nullopt);
+[[nodiscard]] Expectation copies_headers(
+    std::string rule, ConnectionIndex c, const std::vector<std::byte>& ddp_header,
+    const std::optional<std::vector<std::byte>>& read_header = std::nullopt);
 /// One Terminate at most, with its reserved bits zero, and no FPDU behind it.
 [[nodiscard]] Expectation falls_silent(std::string rule, ConnectionIndex c);
 /// The reserved bits of the target's Terminate are zero.

@@ -150,8 +150,8 @@ Expectation withholds(std::string rule, ConnectionIndex c, wire::Feature feature
           }};
 }
 
-Expectation terminates(std::string rule, ConnectionIndex c, std::vector<Triple> due,
-                       std::vector<Triple> tolerated) {
+Expectation terminates(std::string rule, ConnectionIndex c, const std::vector<Triple>& due,
+                       const std::vector<Triple>& tolerated) {
   std::string expected = "Terminate " + list(due);
   if (!tolerated.empty()) expected += " (tolerated: " + list(tolerated) + ")";
   expected += ", then close";
@@ -182,8 +182,8 @@ Expectation terminates(std::string rule, ConnectionIndex c, std::vector<Triple> 
           }};
 }
 
-Expectation copies_headers(std::string rule, ConnectionIndex c, std::vector<std::byte> ddp_header,
-                           std::optional<std::vector<std::byte>> read_header) {
+Expectation copies_headers(std::string rule, ConnectionIndex c, const std::vector<std::byte>& ddp_header,
+                           const std::optional<std::vector<std::byte>>& read_header) {
   return {std::move(rule),
           read_header ? "the Terminate carries the DDP and the RDMAP header as they were sent (M=D=R=1)"
                       : "the Terminate carries the DDP header as it was sent (M=D=1, R=0)",

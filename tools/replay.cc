@@ -129,7 +129,8 @@ Measurement measure(const Options& options, const ReplayResult& result, const Cp
 // `out` is standard error when the report goes to standard output.
 void print_summary(std::FILE* out, const ReplayResult& result, const Measurement& m) {
   const std::uint64_t references = result.hits + result.misses;
-  const double share = references == 0 ? 0 : 100.0 * static_cast<double>(result.hits) / references;
+  const double share =
+      references == 0 ? 0 : 100.0 * static_cast<double>(result.hits) / static_cast<double>(references);
   fmt::print(out, "{} requests, {} block references: {} hits, {} misses ({:.1f} % hits)\n",
              grouped(result.requests), grouped(references), grouped(result.hits), grouped(result.misses),
              share);

@@ -56,7 +56,7 @@ void Session::send_completion(const wire::Completion& completion, std::optional<
   // G-12: only when asked for, only a real STag, and only if the provider can; else the initiator does it.
   if (invalidate && *invalidate != 0 && stream_->capabilities().invalidate_tx &&
       !fault(Fault::invalidate_ignored)) {
-    send.invalidate = *invalidate;
+    send.invalidate = invalidate;
   }
 
   std::vector<rdma::WorkRequest> requests;

@@ -10,7 +10,6 @@
 namespace kbtp::rnic {
 
 using rdma::CloseReason;
-using rdma::Completion;
 using rdma::WorkRequest;
 using rdma::WorkStatus;
 
