@@ -71,7 +71,7 @@ Session& Scene::session(SessionOptions options) {
   return session;
 }
 
-void Scene::stimulus(std::string text) {
+void Scene::stimulus(std::string_view text) {
   if (!stimulus_.empty()) stimulus_ += "; ";
   stimulus_ += text;
 }

@@ -60,7 +60,7 @@ class Scene {
   [[nodiscard]] const Surroundings& surroundings() const { return surroundings_; }
 
   /// Says in one line what is done to the target; lines add up.
-  void stimulus(std::string text);
+  void stimulus(std::string_view text);
   void expect(Expectation expectation);
 
   /// Without SUCCESS for this request the case has not come to its point.

@@ -32,7 +32,7 @@ Result<std::shared_ptr<Core>> Core::create(TargetConfig config, rdma::Provider& 
   auto table = memory::BlockTable::create(config.table_base_handle, config.handles);
   if (!table) return unexpected(table.error());
 
-  const std::shared_ptr<Core> core(
+  std::shared_ptr<Core> core(
       new Core(std::move(config), provider, reserve, std::move(*pool), std::move(*table)));
   std::vector<std::uint64_t> blocks(core->config.blocks);
   for (std::uint64_t i = 0; i < blocks.size(); ++i) blocks[i] = core->pool.offset_of(i);
@@ -150,7 +150,7 @@ void Core::drain(std::function<void()> done) {
     const std::scoped_lock lock(mutex_);
     draining_ = true;
     for (const auto& [number, session] : sessions_) sessions.push_back(session);
-    if (!sessions.empty()) drained_.push_back(std::move(done));
+    if (!sessions.empty()) drained_.push_back(done);
   }
   if (sessions.empty()) return provider.loop(0).post(std::move(done));
   for (auto& session : sessions) {

@@ -46,7 +46,7 @@ struct Shared {
 /// Accepts on the first loop and deals connections out to all of them in turn.
 class TcpListener final : public rdma::Listener, public Watcher {
  public:
-  TcpListener(Shared& shared, int fd, const SocketAddress& local, rdma::AcceptFunction accept)
+  TcpListener(Shared& shared, int fd, const SocketAddress& local, const rdma::AcceptFunction& accept)
       : shared_(shared), fd_(fd), local_(local) {
     // One state per loop, so that the flag needs no lock.
     for (std::size_t i = 0; i < shared_.places.size(); ++i) {
@@ -182,7 +182,7 @@ class TcpRnic final : public Rnic {
       return failure("cannot listen on " + address.to_string() + ": " + error_text(error));
     }
     local.set_length(length);
-    return std::make_unique<TcpListener>(shared_, fd, local, std::move(accept));
+    return std::make_unique<TcpListener>(shared_, fd, local, accept);
   }
 
   void connect(const SocketAddress& address, std::size_t loop_index, rdma::StreamOptions options,

@@ -69,7 +69,7 @@ Result<std::unique_ptr<rdma::Listener>> Host::listen(const SocketAddress& at, rd
 void Host::connect(const SocketAddress& to, std::size_t loop_index, rdma::StreamOptions options,
                    rdma::StreamHandler& handler) {
   FakeLoop& loop = *loops_.at(loop_index);
-  const auto refuse = [&loop, &handler](rdma::CloseReason reason) {
+  const auto refuse = [&loop, &handler](const rdma::CloseReason& reason) {
     loop.post([&handler, reason] { handler.on_closed(reason); });
   };
   if (scheduler_.black_holes.contains(to.port())) {
