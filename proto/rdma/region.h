@@ -35,6 +35,9 @@ enum class Content : std::uint8_t {
   stable,  ///< The owner promises that nothing changes it while it is registered: may be sent from where it
            ///< lies.
   words,   ///< 64-bit words written by atomics (table, ring, counters): read word by word with acquire.
+  shared,  ///< Plain octets that peers and the host may write while others read them (a pool with a direct
+           ///< mode): the provider reads and writes them only with the copies of base/shared_memory.h, and
+           ///< never sends them from where they lie.
 };
 
 struct RegionSpec {

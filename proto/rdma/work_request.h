@@ -48,6 +48,7 @@ struct Read {
   WorkId id = 0;
   MutableOctets sink;
   RemoteBuffer source;
+  bool shared_sink = false;  ///< the sink lies in memory that others may read meanwhile (Content::shared)
 };
 
 /// Atomic Requests of RFC 7306; the word before the operation comes with the completion.

@@ -138,7 +138,7 @@ class Engine final : public rdma::Stream {
     std::uint64_t number = 0;  // of its Posted
     bool atomic = false;
     rdma::STag sink_stag = 0;
-    MutableOctets sink;
+    Target sink;
     std::uint32_t received = 0;  // octets of the Response, and the Tagged Offset of the next one
     std::uint32_t identifier = 0;
   };
@@ -179,8 +179,8 @@ class Engine final : public rdma::Stream {
   bool start_direct(Octets fpdu, std::uint16_t ulpdu_length);
   void finish_direct();
   void on_fpdu(Octets fpdu, std::uint16_t ulpdu_length);
-  tl::expected<MutableOctets, WireError> place_for(const rdmap::SegmentHead& head);
-  tl::expected<MutableOctets, WireError> place_for_response(const rdmap::SegmentHead& head);
+  tl::expected<Target, WireError> place_for(const rdmap::SegmentHead& head);
+  tl::expected<Target, WireError> place_for_response(const rdmap::SegmentHead& head);
   void tagged_arrived(const rdmap::SegmentHead& head, Octets ulpdu_head, std::uint16_t ulpdu_length);
   void read_response_arrived(const rdmap::SegmentHead& head, Octets ulpdu_head, std::uint16_t ulpdu_length);
   void observe_received(const std::byte* fpdu, std::uint16_t ulpdu_length, CrcVerdict verdict);

@@ -10,6 +10,7 @@
 
 #include "base/crc32c.h"
 #include "base/fault.h"
+#include "base/shared_memory.h"
 #include "rdmap_binding/mpa/fpdu.h"
 #include "rdmap_binding/rnic/engine.h"
 
@@ -51,6 +52,14 @@ bool pad_is_zero(Octets fpdu, std::uint16_t ulpdu_length) {
   return std::ranges::all_of(pad, [](std::byte octet) { return octet == std::byte{0}; });
 }
 
+void put(const Target& place, Octets payload) {
+  if (place.content == rdma::Content::shared) {
+    copy_to_shared(place.memory, payload);
+  } else {
+    std::memcpy(place.memory.data(), payload.data(), payload.size());
+  }
+}
+
 iovec piece(MutableOctets octets) { return {octets.data(), octets.size()}; }
 
 }  // namespace
@@ -60,7 +69,7 @@ std::span<const iovec> Engine::receive_plan() {
     // Looked up again at each resume: the region may be gone meanwhile.
     const auto place = place_for(direct_.head);
     if (place) {
-      plan_[0] = piece(place->subspan(direct_.done));
+      plan_[0] = piece(place->memory.subspan(direct_.done));
       plan_[1] = piece(input_.room().first(direct_.trailer + kLongestFront));
       return plan_;
     }
@@ -164,28 +173,28 @@ void Engine::on_fpdu(Octets fpdu, std::uint16_t ulpdu_length) {
       fail(place.error(), rdmap::make_offender(ulpdu, ulpdu_length));
       return;
     }
-    std::memcpy(place->data(), std::get_if<rdmap::Payload>(&segment->body)->octets.data(), place->size());
+    put(*place, std::get_if<rdmap::Payload>(&segment->body)->octets);
   }
   tagged_arrived(segment->head, ulpdu, ulpdu_length);
 }
 
 // --- Tagged placement ------------------------------------------------------------------------------------
 
-tl::expected<MutableOctets, WireError> Engine::place_for(const rdmap::SegmentHead& head) {
+tl::expected<Target, WireError> Engine::place_for(const rdmap::SegmentHead& head) {
   if (head.opcode == rdmap::Opcode::read_response) return place_for_response(head);
   const ddp::TaggedHeader& header = head.tagged();
   if (kbtp::fault(kbtp::Fault::read_sink_open_to_writes) && !outstanding_.empty() &&
       outstanding_.front().sink_stag == header.stag)
-    return outstanding_.front().sink.first(head.payload_size);
+    return Target{outstanding_.front().sink.memory.first(head.payload_size), rdma::Content::octets};
   const auto target = setup_.stags.find(scope_, header.stag, header.tagged_offset, head.payload_size,
                                         rdma::Access::remote_write);
   if (!target) return unexpected(tagged_error(target.error()));
-  return target->memory;
+  return *target;
 }
 
 /// The sink of a Read is open to the Response that is due now, at the offset that is due now, and to nothing
 /// beyond what was asked for (G-52): a Response that never ends cannot write past it.
-tl::expected<MutableOctets, WireError> Engine::place_for_response(const rdmap::SegmentHead& head) {
+tl::expected<Target, WireError> Engine::place_for_response(const rdmap::SegmentHead& head) {
   const ddp::TaggedHeader& header = head.tagged();
   if (outstanding_.empty() || outstanding_.front().atomic || outstanding_.front().sink_stag != header.stag) {
     if (setup_.stags.exists(header.stag)) {
@@ -199,11 +208,11 @@ tl::expected<MutableOctets, WireError> Engine::place_for_response(const rdmap::S
     return unexpected(
         tagged_error(kbtp::fault(kbtp::Fault::wrap_told_as_bad_stag) ? StagFault::invalid : StagFault::wrap));
   }
-  if (header.tagged_offset != read.received || head.payload_size > read.sink.size() - read.received) {
+  if (header.tagged_offset != read.received || head.payload_size > read.sink.memory.size() - read.received) {
     return unexpected(tagged_error(kbtp::fault(kbtp::Fault::bounds_told_as_bad_stag) ? StagFault::invalid
                                                                                      : StagFault::bounds));
   }
-  return read.sink.subspan(read.received, head.payload_size);
+  return Target{read.sink.memory.subspan(read.received, head.payload_size), read.sink.content};
 }
 
 void Engine::tagged_arrived(const rdmap::SegmentHead& head, Octets ulpdu_head, std::uint16_t ulpdu_length) {
@@ -221,7 +230,7 @@ void Engine::read_response_arrived(const rdmap::SegmentHead& head, Octets ulpdu_
   Outstanding& read = outstanding_.front();
   read.received += static_cast<std::uint32_t>(head.payload_size);
   if (!head.last()) return;
-  if (read.received != read.sink.size()) {
+  if (read.received != read.sink.memory.size()) {
     fail(
         {terminate::kRdmapOperationUnspecified, 0, "a Read Response shorter than asked for (RFC 5040 5.2.2)"},
         rdmap::make_offender(ulpdu_head, ulpdu_length));
@@ -252,7 +261,8 @@ bool Engine::start_direct(Octets octets, std::uint16_t ulpdu_length) {
     fail(place.error(), rdmap::make_offender(header, ulpdu_length));
     return false;
   }
-  std::memcpy(place->data(), payload.data(), payload.size());
+  if (place->content == rdma::Content::shared) return false;  // by way of the staging buffer
+  put({place->memory.first(payload.size()), place->content}, payload);
   direct_.active = true;
   std::copy(header.begin(), header.end(), direct_.header.begin());
   direct_.head = *head;

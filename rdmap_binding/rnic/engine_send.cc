@@ -135,7 +135,7 @@ void Engine::append_send(const rdma::Send& send, std::uint64_t completes) {
 void Engine::append_read(const rdma::Read& read, std::uint64_t number) {
   Outstanding entry;
   entry.number = number;
-  entry.sink = read.sink;
+  entry.sink = {read.sink, read.shared_sink ? rdma::Content::shared : rdma::Content::octets};
   entry.sink_stag = random_u32();  // one-shot: no other message is ever looked up by it
   rdmap::ReadRequest request;
   request.sink_stag = entry.sink_stag;
@@ -216,6 +216,9 @@ void Engine::append_response() {
         break;
       case rdma::Content::words:
         payload.source = SendWindow::Source::words;
+        break;
+      case rdma::Content::shared:
+        payload.source = SendWindow::Source::shared;
         break;
     }
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/crc32c.h"
+#include "base/shared_memory.h"
 
 namespace kbtp::rnic {
 
@@ -86,6 +87,9 @@ void SendWindow::append(Octets ulpdu_header, const Payload& payload, std::uint64
     const MutableOctets copy(arena(payload.octets.size()), payload.octets.size());
     if (payload.source == Source::words) {
       copy_words(copy, payload.octets);
+      if (crc_) crc.update(copy);
+    } else if (payload.source == Source::shared) {
+      copy_from_shared(copy, payload.octets);
       if (crc_) crc.update(copy);
     } else if (crc_) {
       copy_with_crc(copy, payload.octets, crc);

@@ -28,6 +28,7 @@ class SendWindow {
     in_place,  ///< sent from where it lies; must not change until it is sent
     copied,    ///< copied into the arena now
     words,     ///< read word by word with acquire into the arena now
+    shared,    ///< read with relaxed atomic accesses into the arena now (Content::shared)
   };
   struct Payload {
     Octets octets;

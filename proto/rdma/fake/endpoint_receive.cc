@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include "base/masked_add.h"
+#include "base/shared_memory.h"
 #include "proto/rdma/fake/connection.h"
 
 namespace kbtp::fake {
@@ -125,7 +125,7 @@ bool Endpoint::place(Message& message, Piece& piece) {
     }
     destination = *region;
   }
-  std::memcpy(destination.data(), piece.octets.data(), piece.length);
+  copy_to_shared(destination, piece.octets);  // right for every kind of content
   piece.placed = true;
   return true;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/shared_memory.h"
 #include "proto/rdma/fake/connection.h"
 
 namespace kbtp::fake {
@@ -203,7 +204,8 @@ bool Endpoint::source_piece(const Message& message, Piece& piece) {
     source = *region;
   }
   const auto part = source.subspan(piece.offset, piece.length);
-  piece.octets.assign(part.begin(), part.end());
+  piece.octets.resize(part.size());
+  copy_from_shared(piece.octets, part);  // right for every kind of content
   piece.sourced = true;
   return true;
 }
