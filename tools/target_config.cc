@@ -190,10 +190,25 @@ Result<> read_initiator(const toml::table& table, const std::string& file,
     reader.number("base_handle", base, 0, kMax63);
     initiator.base_handle = base;
   }
-  for (const char* mode : {"direct_load", "direct_alloc"}) {
-    bool granted = false;
-    if (reader.boolean(mode, granted) && granted)
-      reader.wrong_at_key(mode, "cannot be granted: this build has no direct modes (KBTP 6.6)");
+  reader.boolean("direct_load", initiator.direct_load);
+  reader.boolean("direct_alloc", initiator.direct_alloc);
+  if (initiator.direct_alloc && initiator.quota == 0)
+    reader.wrong_at_key("direct_alloc", "needs a quota, which is the partition it allocates from");
+  return reader.finish();
+}
+
+Result<> read_direct(const toml::table& table, const std::string& file, target::DirectOptions& direct) {
+  TableReader reader(table, "direct.", file);
+  std::uint32_t milliseconds = static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(direct.ticket_timeout).count());
+  reader.number("ticket_timeout_ms", milliseconds, 10, 86'400'000);
+  direct.ticket_timeout = std::chrono::milliseconds(milliseconds);
+  std::string word;
+  if (reader.text("abandonment", word)) {
+    if (word != "end_connection" && word != "invalidate_partition")
+      reader.wrong_at_key("abandonment", "must be \"end_connection\" or \"invalidate_partition\"");
+    direct.abandonment = word == "invalidate_partition" ? target::Abandonment::invalidate_partition
+                                                        : target::Abandonment::end_connection;
   }
   return reader.finish();
 }
@@ -233,6 +248,9 @@ Result<ServeSettings> read_root(const toml::table& root, const std::string& file
   }
   if (const toml::table* table = reader.table("anonymous")) {
     if (auto read = read_anonymous(*table, file, target.anonymous); !read) return unexpected(read.error());
+  }
+  if (const toml::table* table = reader.table("direct")) {
+    if (auto read = read_direct(*table, file, target.direct); !read) return unexpected(read.error());
   }
   if (const toml::array* initiators = reader.tables("initiator")) {
     for (const toml::node& node : *initiators) {

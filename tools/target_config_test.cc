@@ -59,6 +59,10 @@ trust_domain = "guests"
 max_quota = 7
 max_handles = 9
 
+[direct]
+ticket_timeout_ms = 2500
+abandonment = "invalidate_partition"
+
 [[initiator]]
 identity = "123e4567-e89b-12d3-a456-426614174000"
 address = "192.0.2.7"
@@ -66,8 +70,8 @@ trust_domain = "red"
 quota = 10
 handles = 20
 base_handle = 500
-direct_load = false
-direct_alloc = false
+direct_load = true
+direct_alloc = true
 
 [[initiator]]
 identity = "123e4567-e89b-12d3-a456-426614174001"
@@ -102,6 +106,8 @@ quota = 3
   EXPECT_EQ(target.anonymous.domain, "guests");
   EXPECT_EQ(target.anonymous.max_quota, 7U);
   EXPECT_EQ(target.anonymous.max_handles, 9U);
+  EXPECT_EQ(target.direct.ticket_timeout, std::chrono::milliseconds(2500));
+  EXPECT_EQ(target.direct.abandonment, target::Abandonment::invalidate_partition);
   ASSERT_EQ(target.initiators.size(), 2U);
   EXPECT_EQ(target.initiators[0].identity.to_string(), "123e4567-e89b-12d3-a456-426614174000");
   EXPECT_EQ(target.initiators[0].address, "192.0.2.7");
@@ -109,6 +115,8 @@ quota = 3
   EXPECT_EQ(target.initiators[0].quota, 10U);
   EXPECT_EQ(target.initiators[0].handles, 20U);
   EXPECT_EQ(target.initiators[0].base_handle, 500U);
+  EXPECT_TRUE(target.initiators[0].direct_load);
+  EXPECT_TRUE(target.initiators[0].direct_alloc);
   EXPECT_EQ(target.initiators[1].handles, 3U) << "as many as the quota unless said otherwise";
   EXPECT_EQ(target.initiators[1].base_handle, std::nullopt);
 }
@@ -162,12 +170,20 @@ TEST(TargetConfig, InitiatorsNeedIdentityAndWhatProvesIt) {
   EXPECT_THAT(error_of(initiator("") + initiator("")), HasSubstr("t.toml:4: this identity is named twice"));
 }
 
-TEST(TargetConfig, DirectModesAreRefusedPlainlyUnlessFalse) {
-  EXPECT_EQ(error_of(initiator("direct_load = false")), "");
-  EXPECT_THAT(error_of(initiator("direct_load = true")),
-              HasSubstr("t.toml:4: 'initiator.direct_load' cannot be granted"));
+TEST(TargetConfig, DirectModes) {
+  const auto settings = parse_target_config(initiator("quota = 4\ndirect_alloc = true"), "t.toml");
+  ASSERT_TRUE(settings) << settings.error().text;
+  EXPECT_TRUE(settings->target.initiators[0].direct_alloc);
+  EXPECT_FALSE(settings->target.initiators[0].direct_load) << "a mode is granted by its own key only";
+  EXPECT_EQ(settings->target.direct.ticket_timeout, std::chrono::seconds(10));
+  EXPECT_EQ(settings->target.direct.abandonment, target::Abandonment::end_connection);
+  EXPECT_EQ(error_of(initiator("direct_load = true")), "");
   EXPECT_THAT(error_of(initiator("direct_alloc = true")),
-              HasSubstr("t.toml:4: 'initiator.direct_alloc' cannot be granted"));
+              HasSubstr("t.toml:4: 'initiator.direct_alloc' needs a quota"));
+  EXPECT_THAT(error_of("[direct]\nticket_timeout_ms = 0"),
+              HasSubstr("t.toml:2: 'direct.ticket_timeout_ms' must be a whole number from 10"));
+  EXPECT_THAT(error_of("[direct]\nabandonment = \"never\""),
+              HasSubstr("t.toml:2: 'direct.abandonment' must be \"end_connection\""));
 }
 
 }  // namespace

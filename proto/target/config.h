@@ -24,6 +24,23 @@ struct NamedInitiator {
   std::uint32_t quota = 0;                     ///< blocks it may hold; 0: it only loads
   std::uint64_t handles = 0;                   ///< size of its range; at least 1 when quota is not 0
   std::optional<std::uint64_t> base_handle{};  ///< first handle of its range; none: the target chooses
+  /// The direct modes it is trusted with (6.6). A session gets them when it asks for them and its stream can:
+  /// Reads or Atomics of the initiator at all (G-35), and masked Atomics for DIRECT_ALLOC (G-36).
+  bool direct_load = false;   ///< reads the whole table and pool: needs a target with one trust domain
+  bool direct_alloc = false;  ///< its quota is a partition with a ring of its own, in every session (G-26)
+};
+
+/// What keeps an initiator's Writes away from a block whose ticket has run out (3.4).
+enum class Abandonment : std::uint8_t {
+  end_connection,
+  invalidate_partition,  ///< the session goes on without DIRECT_ALLOC; a Write on its way ends it (E-10)
+};
+
+struct DirectOptions {
+  Duration ticket_timeout = std::chrono::seconds(10);  ///< whole milliseconds (G-28)
+  Abandonment abandonment = Abandonment::end_connection;
+  /// Of each direct ring, 0 by 3.3; another value only to reach the wrap of tickets in tests.
+  std::uint32_t first_ticket = 0;
 };
 
 /// What happens to a HELLO without an identity, and to one with an identity that is not configured.
@@ -65,6 +82,7 @@ struct TargetConfig {
   /// it returns to the ring (6.4, G-43); ranges of other domains are invisible (G-25).
   std::vector<NamedInitiator> initiators;
   AnonymousPolicy anonymous;
+  DirectOptions direct;
   wire::Assignment assignment =
       wire::kProposed;  ///< opcodes, statuses and lengths that the draft's excerpt leaves open
 };
