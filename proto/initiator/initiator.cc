@@ -18,6 +18,22 @@ std::string_view to_string(ConnectPhase phase) {
   return "";
 }
 
+std::string_view to_string(DirectFailure failure) {
+  switch (failure) {
+    case DirectFailure::none:
+      return "none";
+    case DirectFailure::unavailable:
+      return "the direct mode is not available";
+    case DirectFailure::changed:
+      return "the block kept changing";
+    case DirectFailure::target_lies:
+      return "the target contradicts itself";
+    case DirectFailure::ticket_timeout:
+      return "the ticket ran out";
+  }
+  return "";
+}
+
 void connect(rdma::Provider& provider, ConnectOptions options, Connected connected) {
   const auto session = std::make_shared<SessionImpl>(provider, std::move(options), std::move(connected));
   session->loop().post([session] { session->start(); });

@@ -40,6 +40,7 @@ struct ConnectOptions {
   std::uint32_t quota = 0;                   ///< wanted blocks; 0 with handles 0: a session that only loads
   std::uint64_t handles = 0;                 ///< wanted size of the own range
   std::uint32_t max_requests = 0;            ///< wanted credits; 0: the target chooses (P-18)
+  wire::Features wanted;                     ///< features asked for; what our own RNIC cannot do is not
   std::uint32_t ird = 16;                    ///< Reads of the target that this side answers at once
   std::uint32_t ord = 16;
   Duration setup_deadline = std::chrono::seconds(10);      ///< TCP and MPA start-up each
@@ -47,6 +48,25 @@ struct ConnectOptions {
   Duration operation_deadline = std::chrono::seconds(30);  ///< from posting an operation to its completion
   Duration send_deadline = std::chrono::seconds(30);
   wire::Assignment assignment = wire::kProposed;
+};
+
+/// What HELLO_ACK says of the direct modes (6.6), checked: a HELLO_ACK that cannot be true is a ConnectError.
+/// Offsets are Tagged Offsets, lengths octets; what belongs to a mode that is not granted is 0. For people
+/// and for tests: direct_load() and direct_alloc_store() use it themselves.
+struct DirectInfo {
+  bool load = false;         ///< DIRECT_LOAD is granted: table and pool are set
+  bool alloc = false;        ///< DIRECT_ALLOC is granted: ring, head, partition and ticket_timeout are set
+  rdma::RemoteBuffer table;  ///< entry of table_base_handle; 16 octets a handle (3.2)
+  std::uint64_t table_base_handle = 0;
+  std::uint64_t table_handles = 0;
+  rdma::RemoteBuffer pool;
+  std::uint64_t pool_length = 0;
+  unsigned ring_log2 = 0;  ///< n: the own ring has 2^n slots of 16 octets (3.3), 1 to 28 (E-4)
+  rdma::RemoteBuffer ring;
+  rdma::RemoteBuffer head;  ///< 8 octets, in the target's memory order (3.3)
+  rdma::RemoteBuffer partition;
+  std::uint64_t partition_length = 0;
+  Duration ticket_timeout{};  ///< from the FetchAdd to BIND (3.4)
 };
 
 /// What HELLO_ACK granted.
@@ -60,6 +80,7 @@ struct SessionInfo {
   std::uint32_t max_requests = 0;  ///< credits
   std::uint32_t max_inline = 0;    ///< octets; 0: no INLINE
   wire::Features features;         ///< granted
+  DirectInfo direct;
 };
 
 /// How far connecting came (COMMAND.md names the phases; name lookup is the caller's).
@@ -111,14 +132,37 @@ struct StoreOptions {
   std::uint16_t generation = 0;
 };
 
+struct DirectLoadOptions {
+  std::uint16_t generation = 0;  ///< expected; 0 = any
+  /// An attempt that takes longer proves nothing and is made again: the Generation might have gone once
+  /// around meanwhile (G-34).
+  Duration attempt_bound = std::chrono::seconds(1);
+  Duration give_up_after = std::chrono::seconds(5);  ///< no attempt begins later
+};
+struct DirectStoreOptions {
+  bool seal = false;
+  std::uint16_t generation = 0;  ///< of the unbound entry, expected; 0 = any (G-14)
+};
+
+/// Why a direct operation ended without SUCCESS where no Status of the draft says so.
+enum class DirectFailure : std::uint8_t {
+  none,
+  unavailable,     ///< the mode is not granted, or DIRECT_ALLOC is off for the rest of the session (3.4)
+  changed,         ///< DIRECT_LOAD: each attempt met a block that changed, or took too long
+  target_lies,     ///< an entry, slot or counter names what lies outside of what HELLO_ACK told
+  ticket_timeout,  ///< DIRECT_ALLOC: no block came, or its BIND could not go out, within the Ticket Timeout
+};
+[[nodiscard]] std::string_view to_string(DirectFailure failure);
+
 /// How an operation ended.
 struct Outcome {
-  bool answered = false;  ///< false: the session ended first and `error` says why
+  bool answered = false;  ///< false: the session or the direct mode ended it, and `error` says why
   wire::Status status = wire::Status::success;
   std::uint16_t generation = 0;
   std::uint32_t data_length = 0;
   std::uint64_t block_offset = 0;
-  bool invalidated = false;  ///< the slice's STag is revoked, by the target or by us (G-12)
+  bool invalidated = false;                    ///< the slice's STag is revoked, by the target or by us (G-12)
+  DirectFailure direct = DirectFailure::none;  ///< set only when `answered` is false
   std::string error;
 
   [[nodiscard]] bool ok() const { return answered && status == wire::Status::success; }
@@ -160,6 +204,23 @@ class Session {
   /// A LOAD with ALLOW_UNSEALED and a zero-length descriptor: SUCCESS or LENGTH_ERROR mean bound, and
   /// generation and data_length are those of the entry (G-16).
   virtual void probe(std::uint64_t handle, Done done) = 0;
+
+  /// DIRECT_LOAD (6.6): the block by RDMA Reads, without the target's processor. The sink is not registered
+  /// and indeterminate until `done`; what an entry says ends it with the Status that LOAD would have
+  /// (NO_SUCH_HANDLE, NOT_BOUND, NOT_SEALED, GENERATION_MISMATCH, LENGTH_ERROR), the rest with a
+  /// DirectFailure. Success means that all `data_length` octets are of the one store that `generation` names.
+  /// As many loads as the agreed ORD are under way at once; others wait in order.
+  virtual void direct_load(std::uint64_t handle, std::span<std::byte> sink, const DirectLoadOptions& options,
+                           Done done) = 0;
+
+  /// DIRECT_ALLOC (6.6): takes a ticket from the own ring, writes the block, and asks the target to BIND it.
+  /// The source stays untouched until `done`. What must fail is refused here, with the target's Status and
+  /// before a ticket is taken: NO_SPACE at the quota (G-49; counted are ALLOC_STOREs and FREEs of this
+  /// session too), NOT_OWNER outside of the own range, LENGTH_ERROR above the Block Size. The ticket of a
+  /// BIND that the target refuses serves the next direct_alloc_store(). One that runs out, or
+  /// TICKET_ABANDONED, ends DIRECT_ALLOC for the session.
+  virtual void direct_alloc_store(std::uint64_t handle, Octets source, const DirectStoreOptions& options,
+                                  Done done) = 0;
 
   /// Called once when the session has ended, after every operation has been answered or failed. Graceful ends
   /// by close() come here too.

@@ -40,6 +40,10 @@ class SessionImpl final : public Session,
   void store_inline(std::uint64_t handle, Octets data, const StoreOptions& options, Done done) override;
   void alloc_store_inline(std::uint64_t handle, Octets data, const StoreOptions& options, Done done) override;
   void probe(std::uint64_t handle, Done done) override;
+  void direct_load(std::uint64_t handle, std::span<std::byte> sink, const DirectLoadOptions& options,
+                   Done done) override;
+  void direct_alloc_store(std::uint64_t handle, Octets source, const DirectStoreOptions& options,
+                          Done done) override;
   void on_closed(std::function<void(const rdma::CloseReason& reason)> callback) override;
   void close() override;
   void abort(std::string why) override;
@@ -67,6 +71,7 @@ class SessionImpl final : public Session,
     TimePoint deadline{};
   };
 
+  void refuse(DirectFailure failure, std::string why, Done done);
   void submit(const wire::Request& request, Done done);
   void send_queued();
   void send(std::uint64_t request_id, Pending pending);
@@ -84,6 +89,7 @@ class SessionImpl final : public Session,
   rdma::Loop& loop_;
   rdma::Stream* stream_ = nullptr;
   State state_ = State::connecting;
+  wire::Features wanted_;  ///< what HELLO asked for
   SessionInfo info_;
   std::string failure_;                ///< our own reason for ending the session
   std::shared_ptr<SessionImpl> self_;  ///< until the stream is gone

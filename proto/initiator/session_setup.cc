@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "proto/initiator/direct_info.h"
 #include "proto/initiator/session_impl.h"
 #include "proto/wire/hello.h"
 
@@ -52,7 +53,13 @@ void SessionImpl::on_open(rdma::Stream& stream, Octets) {
     self->hello_timer_ = rdma::TimerId::none;
     if (self->state_ == State::hello_sent) self->fail("the target did not answer HELLO in time");
   });
+  // A mode that our own RNIC has no operations for is not asked for (G-35, 9.1).
+  const rdma::Capabilities& own = stream.capabilities();
+  wanted_ = options_.wanted;
+  wanted_.direct_load = wanted_.direct_load && own.ord > 0;
+  wanted_.direct_alloc = wanted_.direct_alloc && own.ord > 0 && own.atomics == rdma::Atomics::masked;
   wire::Hello hello;
+  hello.wanted = wanted_;
   hello.request_id = next_request_id_++;
   hello.base_handle = options_.base_handle.value_or(wire::kNoBaseHandle);
   hello.max_requests = options_.max_requests;
@@ -91,6 +98,9 @@ void SessionImpl::handle_hello_ack(Octets payload) {
   info_.max_requests = ack->max_requests;
   info_.max_inline = ack->max_inline;
   info_.features = ack->granted;
+  auto direct = direct_info(*ack, wanted_);
+  if (!direct) return fail(direct.error().text);
+  info_.direct = *direct;
   if (hello_timer_ != rdma::TimerId::none) loop_.cancel(hello_timer_);
   hello_timer_ = rdma::TimerId::none;
   state_ = State::open;

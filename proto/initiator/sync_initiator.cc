@@ -126,6 +126,17 @@ Outcome SyncInitiator::probe(std::uint64_t handle) {
   return impl_->run([=](Session& s, Done done) { s.probe(handle, std::move(done)); });
 }
 
+Outcome SyncInitiator::direct_load(std::uint64_t handle, std::span<std::byte> sink,
+                                   const DirectLoadOptions& options) {
+  return impl_->run([=](Session& s, Done done) { s.direct_load(handle, sink, options, std::move(done)); });
+}
+
+Outcome SyncInitiator::direct_alloc_store(std::uint64_t handle, Octets source,
+                                          const DirectStoreOptions& options) {
+  return impl_->run(
+      [=](Session& s, Done done) { s.direct_alloc_store(handle, source, options, std::move(done)); });
+}
+
 void SyncInitiator::close() {
   if (!std::exchange(impl_->open, false)) return;
   impl_->session->loop().post([s = impl_->session] { s->close(); });

@@ -30,6 +30,11 @@ class SyncInitiator {
                                     const StoreOptions& options = {}, bool prefer_inline = false);
   [[nodiscard]] Outcome free(std::uint64_t handle, std::uint16_t generation = 0);
   [[nodiscard]] Outcome probe(std::uint64_t handle);
+  /// The direct modes; they need no registration.
+  [[nodiscard]] Outcome direct_load(std::uint64_t handle, std::span<std::byte> sink,
+                                    const DirectLoadOptions& options = {});
+  [[nodiscard]] Outcome direct_alloc_store(std::uint64_t handle, Octets source,
+                                           const DirectStoreOptions& options = {});
 
   /// Ends the session gracefully and waits; the destructor does so too.
   void close();
