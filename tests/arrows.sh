@@ -10,6 +10,7 @@ allowed() {
     base) ;;
     proto) echo "base" ;;
     rdmap_binding) echo "proto base" ;;
+    ib_binding) echo "proto base" ;;
     pcap) echo "proto/wire rdmap_binding/mpa rdmap_binding/ddp rdmap_binding/rdmap rdmap_binding/terminate_code.h base" ;;
     conformance) echo "pcap rdmap_binding proto base" ;;
     tools) echo "conformance pcap rdmap_binding proto base" ;;
@@ -17,7 +18,7 @@ allowed() {
 }
 
 status=0
-for room in base proto rdmap_binding pcap conformance tools; do
+for room in base proto rdmap_binding ib_binding pcap conformance tools; do
   while IFS=: read -r file line text; do
     target=$(sed -E 's/.*#include "([^"]+)".*/\1/' <<<"$text")
     ok=0
