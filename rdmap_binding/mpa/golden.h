@@ -200,4 +200,65 @@ inline constexpr std::array<MarkedFpdu, 2> kMarkedFpdus{{
      0x01ec, 20, "414300000000000000000000000200000000000000000000000000000000000000000000000000000000"},
 }};
 
+/// An FPDU with its markers, `zeros` zero octets of payload between `head` and `tail`; `until` octets of the
+/// stream are left before a marker when it begins.
+struct MarkedStream {
+  std::string_view name;
+  std::string_view head;
+  std::size_t zeros;
+  std::string_view tail;
+  std::size_t until;
+  std::string_view ulpdu_head;  ///< the ULPDU is this, then `ulpdu_zeros` zero octets
+  std::size_t ulpdu_zeros;
+};
+
+inline constexpr std::array<MarkedStream, 6> kMarkedStreams{{
+    {"leading",
+     R"(0000 0000                                     # Marker in front of the FPDU: FPDUPTR 0
+        0012 41 43 00000000 00000000 00000001 00000000 # a zero-length Send
+        88c1d6fc                                      # CRC32C, the marker covered)",
+     0, "", 0, "414300000000000000000000000100000000", 0},
+    {"between_pad_and_crc",
+     R"(000f c1 40 1a2b3c4d 0000000100000010 aa # RDMA Write of one octet
+        000000                                  # PAD
+        0000 0014                               # Marker: FPDUPTR 20
+        21d5fe2c)",
+     0, "", 20, "c1401a2b3c4d0000000100000010aa", 0},
+    {"in_front_of_the_crc_without_pad",
+     R"(0012 41 43 00000000 00000000 00000001 00000000
+        0000 0014                                      # Marker: FPDUPTR 20
+        e6c3854d)",
+     0, "", 20, "414300000000000000000000000100000000", 0},
+    {"behind_the_first_four_octets",
+     R"(0012 41 43                                   # ULPDU_Length and two octets of the ULPDU stay together
+        0000 0004                                    # Marker: FPDUPTR 4
+        00000000 00000000 00000001 00000000 ff2d112c)",
+     0, "", 4, "414300000000000000000000000100000000", 0},
+    {"leading_and_between_pad_and_crc",
+     R"(0000 0000                                     # Marker in front: FPDUPTR 0
+        01f9 c1 40 1a2b3c4d 0000000100000010          # RDMA Write of 491 octets)",
+     491,
+     R"(00                                            # PAD
+        0000 01fc                                     # Marker: FPDUPTR 508, the leading one not counted
+        80653f12)",
+     0, "c1401a2b3c4d0000000100000010", 491},
+    {"third_marker_is_the_next_fpdus",
+     R"(03f6 c1 40                                   # ULPDU_Length 1014: RDMA Write of 1000 octets
+        0000 0004                                    # Marker: FPDUPTR 4
+        1a2b3c4d 0000000100000010
+        000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000
+        000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000
+        000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000
+        000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000
+        000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000
+        000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000
+        000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000
+        000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000
+        000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000
+        000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000
+        00000000000000000000000000000000           # 496 octets of payload
+        0000 0204                                    # Marker: FPDUPTR 516, the first one counted)",
+     504, "729b7b0d", 4, "c1401a2b3c4d0000000100000010", 1000},
+}};
+
 }  // namespace kbtp::mpa::golden
