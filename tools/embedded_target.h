@@ -11,6 +11,7 @@
 
 #include "base/address.h"
 #include "base/result.h"
+#include "tools/child_process.h"
 
 namespace kbtp::tools {
 
@@ -32,9 +33,11 @@ class EmbeddedTarget {
   EmbeddedTarget& operator=(const EmbeddedTarget&) = delete;
 
   [[nodiscard]] const Endpoint& endpoint() const { return endpoint_; }
-  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] pid_t pid() const { return child_->pid(); }
   /// Processor time that the child has used so far, in seconds.
-  [[nodiscard]] double cpu_seconds() const;
+  [[nodiscard]] double cpu_seconds() const { return child_->cpu_seconds(); }
+  /// Whether the child has ended, which it should not before drain().
+  [[nodiscard]] bool ended() { return child_->ended(); }
 
   struct Drained {
     std::uint64_t blocks = 0;
@@ -44,14 +47,11 @@ class EmbeddedTarget {
   [[nodiscard]] Result<Drained> drain();
 
  private:
-  EmbeddedTarget(pid_t pid, int output) : pid_(pid), output_(output) {}
-  static Result<std::unique_ptr<EmbeddedTarget>> launch(const char* program, std::vector<std::string> words,
-                                                        const std::string& log);
-  Result<std::string> read_line(int deadline_ms);
+  explicit EmbeddedTarget(std::unique_ptr<ChildProcess> child) : child_(std::move(child)) {}
+  /// Reads lines, only the first one unless `chatty`, until one says where the child listens.
+  Result<> wait_until_listening(bool chatty);
 
-  pid_t pid_;
-  int output_;
-  std::string pending_;
+  std::unique_ptr<ChildProcess> child_;
   Endpoint endpoint_;
   std::thread discarding_;
 };
