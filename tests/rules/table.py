@@ -25,13 +25,15 @@ TITLES = {
 }
 LEVELS = {"must": "MUST", "must_not": "MUST NOT", "should": "SHOULD", "may": "MAY", "implied": "implied"}
 # What a peer sees is tested over frames; what only an upper layer sees may be tested below that too.
-LABELS = {"wire": {"wire"}, "api": {"wire", "unit", "sim"}, "api+wire": {"wire", "unit", "sim"}}
+BELOW = {"wire", "unit", "sim"}
+LABELS = {"wire": {"wire"}, "sent": {"wire"}, "api": BELOW, "api+wire": BELOW}
 SKIP = 77
 
 INTRO = """# Which test checks which rule
 
 Every rule of the iWARP RFCs that concerns an RNIC and can be tested at one, in our own words, with the tests
-that fail when it is broken, or the reason why there is none. `suite.name` is a test of `ctest -R`; names in
+that fail when it is broken, or the reason why there is none. Rules about nothing but what is sent stand here
+only where a test names them. `suite.name` is a test of `ctest -R`; names in
 small letters with dots are cases of the conformance suite (`kbtp conform run --only`). A rule's id is its
 document, its section and a count within it. The text of the documents is the authority, not this table.
 
@@ -49,6 +51,12 @@ class Rule:
     tests: list[str] = field(default_factory=list)
     cases: list[str] = field(default_factory=list)
     reason: str = ""
+
+    def is_checked(self) -> bool:
+        return bool(self.tests or self.cases)
+
+    def needs_nothing(self) -> bool:
+        return self.shows == "sent" and not self.is_checked() and not self.reason
 
     @property
     def document(self) -> str:
@@ -142,16 +150,17 @@ class Repository:
             if rule.reason or not reason.strip():
                 self.problem(f"tests/rules/untested.txt:{number}: {rule_id} has two reasons or none")
             rule.reason = reason.strip()
-            if rule.tests or rule.cases:
+            if rule.is_checked():
                 self.problem(f"tests/rules/untested.txt:{number}: {rule_id} has tests as well: "
                              + ", ".join(rule.tests + rule.cases))
 
     def of(self, document: str) -> list[Rule]:
-        return sorted((rule for rule in self.rules.values() if rule.document == document), key=Rule.key)
+        rules = (rule for rule in self.rules.values() if rule.document == document)
+        return sorted((rule for rule in rules if not rule.needs_nothing()), key=Rule.key)
 
     def section(self, document: str) -> str:
         rules = self.of(document)
-        tested = sum(bool(rule.tests or rule.cases) for rule in rules)
+        tested = sum(rule.is_checked() for rule in rules)
         lines = [f"## {TITLES[document]}", "", f"{len(rules)} rules, {tested} of them tested.", "",
                  "| rule | level | binds | what it asks | checked by |", "|---|---|---|---|---|"]
         for rule in rules:
@@ -187,7 +196,7 @@ def check(repository: Repository, complete: list[str], build: Path | None) -> in
         if repository.section(document) not in written:
             problems.append(f"docs/rules.md: {TITLES[document]} is not current: run tests/rules/table.py")
         for rule in repository.of(document):
-            if not (rule.tests or rule.cases or rule.reason):
+            if not (rule.is_checked() or rule.reason):
                 problems.append(f"{rule.id} has no test, and no reason in tests/rules/untested.txt")
     not_built: list[str] = []
     if build is not None:
