@@ -40,6 +40,14 @@ struct Write {
 struct WriteImmediate {
   Write write;
   std::uint64_t immediate = 0;
+  bool solicited = false;
+};
+
+/// Immediate Data without a Write (RFC 7306 6); takes one receive, in order with Sends.
+struct Immediate {
+  WorkId id = 0;
+  std::uint64_t data = 0;
+  bool solicited = false;
 };
 
 /// RDMA Read (RFC 5040 5.2) of sink.size() octets. The sink is open to the matching Read Response alone
@@ -73,6 +81,7 @@ struct LocalInvalidate {
   STag stag = 0;
 };
 
-using WorkRequest = std::variant<Send, Write, WriteImmediate, Read, FetchAdd, CompareSwap, LocalInvalidate>;
+using WorkRequest =
+    std::variant<Send, Write, WriteImmediate, Immediate, Read, FetchAdd, CompareSwap, LocalInvalidate>;
 
 }  // namespace kbtp::rdma

@@ -24,6 +24,8 @@ Overloaded(F...) -> Overloaded<F...>;
 
 constexpr std::uint64_t kMessageLimit = std::uint64_t{1} << 32;  // RFC 5041 5.2: a message is shorter
 
+constexpr std::uint64_t kAtomicWord = 8;  // RFC 7306 5
+
 rdma::WorkId id_of(const WorkRequest& request) {
   return std::visit(Overloaded{[](const rdma::WriteImmediate& r) { return r.write.id; },
                                [](const auto& r) { return r.id; }},
@@ -36,15 +38,17 @@ bool range_is_legal(const rdma::RemoteBuffer& buffer, std::uint64_t length) {
 
 bool is_legal(const WorkRequest& request, std::uint32_t ord) {
   return std::visit(
-      Overloaded{[](const rdma::Send& r) { return r.payload.size() < kMessageLimit; },
-                 [](const rdma::Write& r) { return range_is_legal(r.destination, r.source.size()); },
-                 [](const rdma::WriteImmediate& r) {
-                   return range_is_legal(r.write.destination, r.write.source.size());
-                 },
-                 [ord](const rdma::Read& r) { return ord != 0 && range_is_legal(r.source, r.sink.size()); },
-                 [ord](const rdma::FetchAdd&) { return ord != 0; },
-                 [ord](const rdma::CompareSwap&) { return ord != 0; },
-                 [](const rdma::LocalInvalidate&) { return true; }},
+      Overloaded{
+          [](const rdma::Send& r) { return r.payload.size() < kMessageLimit; },
+          [](const rdma::Write& r) { return range_is_legal(r.destination, r.source.size()); },
+          [](const rdma::WriteImmediate& r) {
+            return range_is_legal(r.write.destination, r.write.source.size());
+          },
+          [ord](const rdma::Read& r) { return ord != 0 && range_is_legal(r.source, r.sink.size()); },
+          [](const rdma::Immediate&) { return true; },
+          [ord](const rdma::FetchAdd& r) { return ord != 0 && range_is_legal(r.word, kAtomicWord); },
+          [ord](const rdma::CompareSwap& r) { return ord != 0 && range_is_legal(r.word, kAtomicWord); },
+          [](const rdma::LocalInvalidate&) { return true; }},
       request);
 }
 
@@ -226,6 +230,7 @@ void Engine::fail(const WireError& error, const rdmap::Offender& offender) {
   setup_deadline_ = kNever;
   flush_posted();
   message_ = {};
+  message_opcode_.reset();
   input_.clear();
   direct_ = {};
 }
@@ -239,6 +244,7 @@ void Engine::leave(CloseReason reason) {
   flush_posted();
   inbound_.clear();
   message_ = {};
+  message_opcode_.reset();
   input_.clear();
   direct_ = {};
 }
@@ -253,6 +259,7 @@ void Engine::end(CloseReason reason) {
   flush_posted();
   inbound_.clear();
   message_ = {};
+  message_opcode_.reset();
   input_.clear();
   direct_ = {};
   setup_deadline_ = end_deadline_ = kNever;
@@ -273,7 +280,7 @@ void Engine::peer_finished() {
                                  : "the peer closed the connection during MPA start-up"));
       return;
     case State::open:
-      if (!input_.unread().empty() || direct_.active || !message_.empty()) {
+      if (!input_.unread().empty() || direct_.active || message_opcode_) {
         end(make_reason(CloseReason::Kind::transport_lost,
                         "the peer closed the connection inside a message"));
         return;

@@ -74,6 +74,10 @@ Engine::Fault Engine::on_send_segment(const rdmap::SegmentHead& head, Octets pay
   if (receives_ == 0) {
     return WireError{terminate::kDdpUntaggedNoBuffer, 10, "no receive is posted for it (RFC 5041 7.1)"};
   }
+  if (message_opcode_ && *message_opcode_ != head.opcode) {
+    return WireError{terminate::kRdmapUnexpectedOpcode, 1,
+                     "another opcode inside an unfinished message (RFC 5041 4.3)"};
+  }
   if (header.message_offset != message_.size() && !kbtp::fault(kbtp::Fault::message_offset_not_checked)) {
     return WireError{terminate::kDdpUntaggedInvalidMo, 14, "MO is not the next octet (RFC 5041 7.1)"};
   }
@@ -83,9 +87,11 @@ Engine::Fault Engine::on_send_segment(const rdmap::SegmentHead& head, Octets pay
                      14, "longer than the receive (RFC 5041 7.1)"};
   }
   if (!head.last()) {
+    message_opcode_ = head.opcode;
     message_.insert(message_.end(), payload.begin(), payload.end());
     return std::nullopt;
   }
+  message_opcode_.reset();
   if (message_.empty()) return deliver_send(head, payload, immediate);
   message_.insert(message_.end(), payload.begin(), payload.end());
   const std::vector<std::byte> message = std::move(message_);

@@ -13,6 +13,18 @@
 #include "rdmap_binding/mpa/fpdu.h"
 #include "rdmap_binding/rnic/engine.h"
 
+namespace kbtp::rnic {
+
+/// The Message Sequence Numbers due next, by queue.
+struct SequenceNumbers {
+  static void preset(Engine& engine, std::uint32_t in, std::uint32_t out) {
+    engine.in_msn_.fill(in);
+    engine.out_msn_.fill(out);
+  }
+};
+
+}  // namespace kbtp::rnic
+
 namespace kbtp::rnic::test {
 
 class TestLoop final : public rdma::Loop {

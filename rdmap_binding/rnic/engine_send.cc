@@ -79,7 +79,9 @@ void Engine::append_posted() {
     append_send(*send, number);
   } else if (const auto* with_immediate = std::get_if<rdma::WriteImmediate>(&request)) {
     append_write(with_immediate->write, 0);
-    if (!mid_posted_) append_immediate(with_immediate->immediate, number);
+    if (!mid_posted_) append_immediate({0, with_immediate->immediate, with_immediate->solicited}, number);
+  } else if (const auto* immediate = std::get_if<rdma::Immediate>(&request)) {
+    append_immediate(*immediate, number);
   } else if (const auto* read = std::get_if<rdma::Read>(&request)) {
     append_read(*read, number);
   } else if (const auto* add = std::get_if<rdma::FetchAdd>(&request)) {
@@ -111,9 +113,10 @@ void Engine::append_write(const rdma::Write& write, std::uint64_t completes) {
   mid_posted_ = !last;
 }
 
-void Engine::append_immediate(std::uint64_t data, std::uint64_t completes) {
-  append_untagged(rdmap::Opcode::immediate, out_msn_[rdmap::kSendQueue]++, 0, 0, true,
-                  rdmap::encode(rdmap::Immediate{data}), {}, completes);
+void Engine::append_immediate(const rdma::Immediate& immediate, std::uint64_t completes) {
+  append_untagged(immediate.solicited ? rdmap::Opcode::immediate_se : rdmap::Opcode::immediate,
+                  out_msn_[rdmap::kSendQueue]++, 0, 0, true, rdmap::encode(rdmap::Immediate{immediate.data}),
+                  {}, completes);
 }
 
 void Engine::append_send(const rdma::Send& send, std::uint64_t completes) {
@@ -171,9 +174,7 @@ void Engine::append_response() {
   if (const auto* atomic = std::get_if<rdmap::AtomicRequest>(&entry.request)) {
     const auto word = word_of(*atomic);
     if (!word) {
-      const rdmap::Offender offender{entry.ddp_header, entry.segment_length, std::nullopt};
-      inbound_.clear();
-      fail(word.error(), offender);
+      fail_response(word.error(), std::nullopt);
       return;
     }
     rdmap::AtomicResponse response;
@@ -195,13 +196,7 @@ void Engine::append_response() {
   if (length != 0) {
     const auto source = source_of(read, entry.sent, length);
     if (!source) {
-      const rdmap::Offender offender{entry.ddp_header, entry.segment_length, read.advanced(entry.sent)};
-      const WireError error = source.error();
-      const std::array<std::byte, ddp::kUntaggedHeaderSize> header = entry.ddp_header;
-      rdmap::Offender kept = offender;
-      kept.ddp_header = header;
-      inbound_.clear();
-      fail(error, kept);
+      fail_response(source.error(), read.advanced(entry.sent));
       return;
     }
     payload.octets = source->memory;
@@ -227,6 +222,13 @@ void Engine::append_response() {
   append_tagged(rdmap::Opcode::read_response, read.sink_stag, read.sink_to + entry.sent, last, payload, 0);
   entry.sent += length;
   if (last) inbound_.pop_front();
+}
+
+/// The oldest request cannot be answered any more, nor what came behind it.
+void Engine::fail_response(const WireError& error, const std::optional<rdmap::ReadRequest>& read) {
+  const Inbound request = std::move(inbound_.front());
+  inbound_.clear();
+  fail(error, {request.ddp_header, request.segment_length, read});
 }
 
 void Engine::append_terminate() {

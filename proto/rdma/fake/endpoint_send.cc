@@ -148,8 +148,15 @@ void Endpoint::transmit(const std::shared_ptr<Posted>& posted) {
           auto immediate = std::make_shared<Message>();
           immediate->kind = Observed::Kind::immediate;
           immediate->value = request.immediate;
+          immediate->solicited = request.solicited;
           put_on_wire(immediate);
           complete_write_soon();
+        } else if constexpr (std::is_same_v<T, rdma::Immediate>) {
+          message->kind = Observed::Kind::immediate;
+          message->value = request.data;
+          message->solicited = request.solicited;
+          put_on_wire(message);
+          complete_soon();
         } else if constexpr (std::is_same_v<T, rdma::Read>) {
           message->kind = Observed::Kind::read_request;
           message->remote = request.source;
