@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/bytes.h"
+#include "proto/rdma/capabilities.h"
 #include "proto/rdma/work_request.h"
 
 namespace kbtp::rdma {
@@ -53,6 +55,9 @@ struct CloseReason {
   /// Layer << 12 | Error Type << 8 | Error Code of the Terminate sent or received (RFC 5040 4.8).
   std::optional<std::uint16_t> terminate;
   std::string text;  ///< one sentence for people
+  /// When the peer's upper layer rejected us: its private data, and its depths if its Reply told them.
+  std::vector<std::byte> private_data{};
+  std::optional<PeerDepths> peer_depths{};
 };
 
 }  // namespace kbtp::rdma

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -60,6 +61,9 @@ struct StreamOptions {
   Duration setup_deadline = std::chrono::seconds(10);  ///< for TCP and MPA start-up each
   Duration send_deadline =
       std::chrono::seconds(30);  ///< a peer that takes no octet for so long is dropped (E-5)
+  /// Initiator: the accepting side may send first; it is told by an RTR indication, the first message of the
+  /// stream, which neither upper layer sees (RFC 6581 5).
+  bool peer_to_peer = false;
 };
 
 /// A connection in full operation. Owned by the provider; valid from on_open() until on_closed() returns.
@@ -98,6 +102,8 @@ struct Accept {
 };
 struct Reject {
   std::vector<std::byte> private_data;
+  /// Set when the initiator's IRD was too low: how many Reads at a time this side needs (RFC 6581 9.1).
+  std::optional<std::uint32_t> needed_ord{};
 };
 using AcceptDecision = std::variant<Accept, Reject>;
 
@@ -105,6 +111,7 @@ struct ConnectionRequest {
   SocketAddress peer;
   SocketAddress local;
   Octets private_data;  ///< valid during the call
+  std::optional<PeerDepths> peer_depths{};
 };
 /// Called on the loop that the stream will live on.
 using AcceptFunction = std::function<AcceptDecision(const ConnectionRequest& request, Loop& loop)>;

@@ -102,18 +102,12 @@ Connection::~Connection() {
 
 void Connection::connect(Place& place, StreamId id, const SocketAddress& address, rdma::StreamOptions options,
                          rdma::StreamHandler& handler) {
-  const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  int error = fd < 0 ? errno : 0;
-  auto owned = std::make_unique<Connection>(place, fd, nullptr);
+  auto owned = std::make_unique<Connection>(place, -1, nullptr);
   Connection& self = *owned;
   place.connections.emplace(&self, std::move(owned));
-  if (error == 0) {
-    prepare_socket(fd, place.options);
-    set_user_timeout(fd, options.send_deadline);
-    if (::connect(fd, address.get(), address.length()) != 0 && errno != EINPROGRESS) error = errno;
-  }
   self.peer_ = address;
-  if (error == 0) self.local_ = local_of(fd);
+  self.send_deadline_ = options.send_deadline;
+  const int error = self.open_socket();
   self.engine_ = std::make_unique<Engine>(EngineSetup{place.stags, place.loop.staging(), place.loop, self,
                                                       place.options, id, self.local_, self.peer_},
                                           std::move(options), handler);
@@ -122,8 +116,35 @@ void Connection::connect(Place& place, StreamId id, const SocketAddress& address
     self.end(CloseReason::Kind::refused, error_text(error).c_str());
     return;
   }
-  place.loop.watch(fd, kEvents, self);
+  place.loop.watch(self.fd_, kEvents, self);
   self.arm_timer();
+}
+
+/// A socket on its way to the peer; returns errno, or 0.
+int Connection::open_socket() {
+  fd_ = ::socket(peer_.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd_ < 0) return errno;
+  prepare_socket(fd_, place_.options);
+  set_user_timeout(fd_, send_deadline_);
+  if (::connect(fd_, peer_.get(), peer_.length()) != 0 && errno != EINPROGRESS) return errno;
+  local_ = local_of(fd_);
+  return 0;
+}
+
+/// Another connection to a peer that has closed on our enhanced Request.
+void Connection::reopen() {
+  place_.loop.unwatch(fd_, *this);
+  ::close(fd_);
+  readable_ = writable_ = peer_closed_ = false;
+  const int error = open_socket();
+  connecting_ = true;
+  if (error != 0) {
+    engine_->transport_lost(CloseReason::Kind::refused, error_text(error));
+    engine_->pump();
+    return;
+  }
+  engine_->set_local(local_);
+  place_.loop.watch(fd_, kEvents, *this);
 }
 
 void Connection::accepted(Place& place, StreamId id, int fd, std::shared_ptr<ListenerState> listener) {
@@ -186,9 +207,11 @@ void Connection::wake() {
   place_.loop.defer(*this);
 }
 
-rdma::AcceptDecision Connection::decide(Octets private_data) {
+rdma::AcceptDecision Connection::decide(Octets private_data,
+                                        const std::optional<rdma::PeerDepths>& peer_depths) {
   if (!listener_ || !listener_->open) return rdma::Reject{};
-  auto decision = listener_->accept(rdma::ConnectionRequest{peer_, local_, private_data}, place_.loop);
+  auto decision =
+      listener_->accept(rdma::ConnectionRequest{peer_, local_, private_data, peer_depths}, place_.loop);
   if (const auto* accept = std::get_if<rdma::Accept>(&decision)) {
     // A rejected one stays among the handshakes: it may linger, but not beyond their number.
     place_.handshakes.erase(handshake_);
@@ -266,6 +289,7 @@ void Connection::settle() {
     }
   }
   stepping_ = false;
+  if (engine_->take_restart()) reopen();
   if (engine_->finished()) {
     place_.drop(*this);
     return;

@@ -59,9 +59,12 @@ class Connection final : public Watcher, public EngineHost {
   void on_ready(std::uint32_t events) override;
   void on_turn_end() override;
   void wake() override;
-  rdma::AcceptDecision decide(Octets private_data) override;
+  rdma::AcceptDecision decide(Octets private_data,
+                              const std::optional<rdma::PeerDepths>& peer_depths) override;
 
  private:
+  int open_socket();
+  void reopen();
   void established();
   void step();
   void read_some();
@@ -71,6 +74,7 @@ class Connection final : public Watcher, public EngineHost {
 
   Place& place_;
   int fd_;
+  Duration send_deadline_{};  // as Initiator
   std::shared_ptr<ListenerState> listener_;
   SocketAddress local_;
   SocketAddress peer_;

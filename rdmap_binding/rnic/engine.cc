@@ -93,7 +93,10 @@ Engine::~Engine() {
   for (const rdma::STag stag : own_) setup_.stags.remove_of_stream(setup_.id, stag);
 }
 
-void Engine::set_emss(std::size_t emss) { mulpdu_ = mpa::mulpdu(emss, /*markers=*/false); }
+void Engine::set_emss(std::size_t emss) {
+  emss_ = emss;
+  mulpdu_ = mpa::mulpdu(emss, window_.markers());
+}
 
 void Engine::start(std::size_t emss) {
   set_emss(emss);
@@ -265,13 +268,31 @@ void Engine::end(CloseReason reason) {
   setup_deadline_ = end_deadline_ = kNever;
 }
 
+/// RFC 6581 10: a peer that knows revision 1 alone closes on an enhanced Request; then another connection is
+/// made with a Request that it may understand. True when that is under way.
+bool Engine::start_over() {
+  if (!initiator_ || !started_ || state_ != State::startup || !setup_.options.legacy_peers) return false;
+  if (!offered_ || options_.peer_to_peer || !input_.unread().empty()) return false;
+  revision_ = mpa::kRevision1;
+  offered_.reset();
+  started_ = false;
+  window_.reset();
+  input_.clear();
+  sent_octets_ = 0;
+  setup_deadline_ = later(setup_.loop.now(), options_.setup_deadline);
+  restart_due_ = true;
+  return true;
+}
+
 void Engine::transport_lost(CloseReason::Kind kind, std::string text) {
+  if (kind == CloseReason::Kind::transport_lost && start_over()) return;
   end(make_reason(kind, std::move(text)));
 }
 
 void Engine::peer_finished() {
   if (peer_finished_ || state_ == State::ended) return;
   if (kbtp::fault(kbtp::Fault::truncated_request_kept) && state_ == State::startup) return;
+  if (start_over()) return;
   peer_finished_ = true;
   switch (state_) {
     case State::startup:
@@ -315,6 +336,7 @@ bool Engine::fin_due() const {
       break;
   }
   if (!closing_) return false;
+  if (rtr_due_) return false;
   if (!may_send_) return true;  // a Responder that has heard nothing yet: what is posted can never go
   return inbound_.empty() && next_number_ == end_number() && (outstanding_.empty() || peer_finished_);
 }

@@ -20,10 +20,12 @@
 #include <string_view>
 #include <sys/uio.h>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "proto/rdma/provider.h"
+#include "rdmap_binding/mpa/marker.h"
 #include "rdmap_binding/mpa/negotiation.h"
 #include "rdmap_binding/mpa/startup.h"
 #include "rdmap_binding/rdmap/segment.h"
@@ -42,7 +44,8 @@ class EngineHost {
   /// There may be something to send or to tell: call send_plan() and pump() soon, not from inside this call.
   virtual void wake() = 0;
   /// Responder: the upper layer's answer to a valid MPA Request.
-  virtual rdma::AcceptDecision decide(Octets private_data) = 0;
+  virtual rdma::AcceptDecision decide(Octets private_data,
+                                      const std::optional<rdma::PeerDepths>& peer_depths) = 0;
 };
 
 /// What all streams of a loop share, and what makes this one itself.
@@ -84,6 +87,10 @@ class Engine final : public rdma::Stream {
   void received(std::size_t n);
   /// The peer's FIN.
   void peer_finished();
+  /// True once after peer_finished() or transport_lost() when a peer has closed on our enhanced Request
+  /// (RnicOptions::legacy_peers): the driver connects anew, tells the new address and calls start() again.
+  [[nodiscard]] bool take_restart() { return std::exchange(restart_due_, false); }
+  void set_local(const SocketAddress& local) { setup_.local = local; }
 
   /// What to send next; empty when there is nothing or it may not be sent now.
   [[nodiscard]] std::span<const iovec> send_plan();
@@ -168,10 +175,11 @@ class Engine final : public rdma::Stream {
   void on_request(const mpa::StartupFrame& request, std::size_t behind);
   void on_reply(const mpa::StartupFrame& reply);
   void accept(const mpa::StartupFrame& request, rdma::Accept decision);
-  void reject(const mpa::StartupFrame& request, Octets private_data, std::string text);
+  void reject(const mpa::StartupFrame& request, const rdma::Reject& rejection);
   void send_reply(const mpa::StartupFrame& request, bool rejecting, std::optional<mpa::Enhanced> enhanced,
                   Octets private_data);
   void refuse(std::string text);
+  void adopt(const mpa::StartupFrame& peer);
   [[nodiscard]] mpa::LocalLimits limits() const;
   void enter_full_operation(mpa::ReadDepths depths, Octets private_data);
 
@@ -180,7 +188,8 @@ class Engine final : public rdma::Stream {
   bool parse_fpdu();
   bool start_direct(Octets fpdu, std::uint16_t ulpdu_length);
   void finish_direct();
-  void on_fpdu(Octets fpdu, std::uint16_t ulpdu_length);
+  bool parse_marked_fpdu(Octets octets);
+  void on_fpdu(Octets fpdu, std::uint16_t ulpdu_length, CrcVerdict verdict);
   tl::expected<Target, WireError> place_for(const rdmap::SegmentHead& head);
   tl::expected<Target, WireError> place_for_response(const rdmap::SegmentHead& head);
   void tagged_arrived(const rdmap::SegmentHead& head, Octets ulpdu_head, std::uint16_t ulpdu_length);
@@ -210,6 +219,7 @@ class Engine final : public rdma::Stream {
   void append_send(const rdma::Send& send, std::uint64_t completes);
   void append_read(const rdma::Read& read, std::uint64_t number);
   void append_atomic(rdmap::AtomicRequest request, const rdma::RemoteBuffer& word, std::uint64_t number);
+  void append_rtr();
   void append_response();
   void fail_response(const WireError& error, const std::optional<rdmap::ReadRequest>& read);
   void append_terminate();
@@ -223,6 +233,7 @@ class Engine final : public rdma::Stream {
   // engine.cc
   /// An error in what the peer sent: Terminate if one may be sent, else a plain close.
   void fail(const WireError& error, const rdmap::Offender& offender);
+  bool start_over();
   void leave(rdma::CloseReason reason);
   void end(rdma::CloseReason reason);
   void flush_posted();
@@ -254,14 +265,18 @@ class Engine final : public rdma::Stream {
 
   // Start-up.
   std::optional<mpa::Enhanced> offered_;
+  unsigned revision_ = 0;     // of our Request
+  bool restart_due_ = false;  // the driver is to connect anew
   bool crc_ = true;
+  std::optional<mpa::MarkerClock> in_markers_;  // set when we asked for markers
+  std::optional<rdma::PeerDepths> peer_depths_;
 
   // Receiving.
   InputBuffer input_;
   std::array<iovec, 2> plan_{};
   Direct direct_;
   bool first_fpdu_seen_ = false;
-  bool rtr_possible_ = false;  // peer-to-peer start-up: the first FPDU may be an RTR Send (RFC 6581 5)
+  bool rtr_send_agreed_ = false;       // the first FPDU may be an RTR Send (RFC 6581 5)
   std::uint64_t received_octets_ = 0;  // in front of what is unread
   std::array<std::uint32_t, rdmap::kQueueCount> in_msn_{1, 1, 1, 1};
   std::uint32_t receives_ = 0;
@@ -274,9 +289,11 @@ class Engine final : public rdma::Stream {
 
   // Sending.
   SendWindow window_;
+  std::size_t emss_ = 0;
   std::size_t mulpdu_ = 0;
-  bool may_send_ = false;          // Responder: not before the first valid FPDU (RFC 5044 7.1.2)
-  std::uint64_t sent_octets_ = 0;  // in front of the window
+  std::optional<mpa::RtrKind> rtr_due_;  // Initiator, peer-to-peer: in front of all else (RFC 6581 5)
+  bool may_send_ = false;                // Responder: not before the first valid FPDU (RFC 5044 7.1.2)
+  std::uint64_t sent_octets_ = 0;        // in front of the window
   std::uint64_t window_base_ = 0;
   std::array<std::uint32_t, rdmap::kQueueCount> out_msn_{1, 1, 1, 1};
   std::deque<Posted> posted_;

@@ -65,7 +65,7 @@ Engine::Fault Engine::check_msn(const ddp::UntaggedHeader& header) const {
 Engine::Fault Engine::on_send_segment(const rdmap::SegmentHead& head, Octets payload,
                                       std::optional<std::uint64_t> immediate) {
   const ddp::UntaggedHeader& header = head.untagged();
-  if (rtr_possible_ && !first_fpdu_seen_ && head.opcode == rdmap::Opcode::send && head.last() &&
+  if (rtr_send_agreed_ && !first_fpdu_seen_ && head.opcode == rdmap::Opcode::send && head.last() &&
       payload.empty()) {
     // An RTR Send takes a receive, which nobody but us has seen: it is posted again (RFC 6581 5).
     in_msn_[rdmap::kSendQueue] = ddp::next_msn(header.msn);

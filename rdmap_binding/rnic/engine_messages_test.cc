@@ -26,17 +26,21 @@ Cut runs_of(std::size_t n) {
   return [n] { return n; };
 }
 
-RnicOptions with_crc(bool crc) {
+/// CRCs on: by way of the staging buffer; off: large payload of large FPDUs straight into place; with markers
+/// in one direction or both: taken apart first.
+struct Way {
+  bool crc = true;
+  std::size_t emss = kEmss;
+  bool markers_to_a = false;
+  bool markers_to_b = false;
+};
+
+RnicOptions options_of(bool crc, bool markers) {
   RnicOptions options;
   options.crc = crc;
+  options.markers = markers;
   return options;
 }
-
-/// CRCs on: by way of the staging buffer; off: large payload of large FPDUs straight into place.
-struct Way {
-  bool crc;
-  std::size_t emss;
-};
 
 constexpr std::size_t kBulk = 6000;
 
@@ -44,7 +48,7 @@ constexpr std::size_t kBulk = 6000;
 class Everything {
  public:
   explicit Everything(Way way)
-      : pair({}, {}, with_crc(way.crc), with_crc(way.crc)),
+      : pair({}, {}, options_of(way.crc, way.markers_to_a), options_of(way.crc, way.markers_to_b)),
         sink(kBulk),
         source(pattern(kBulk, 3)),
         read_into(kBulk),
@@ -164,10 +168,14 @@ TEST_P(Messages, Rfc5044_5_2_01_CutAtEveryOffset) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Messages,
-                         testing::Values(Way{true, 1460}, Way{false, 1460}, Way{false, 65'483}),
+                         testing::Values(Way{true, 1460}, Way{false, 1460}, Way{false, 65'483},
+                                         Way{true, 1460, true, true}, Way{true, 65'483, false, true},
+                                         Way{false, 1460, true, false}),
                          [](const auto& param) {
-                           return std::string(param.param.crc ? "Crc" : "NoCrc") +
-                                  std::to_string(param.param.emss);
+                           const Way& way = param.param;
+                           return std::string(way.crc ? "Crc" : "NoCrc") + std::to_string(way.emss) +
+                                  (way.markers_to_a ? "MarkersToA" : "") +
+                                  (way.markers_to_b ? "MarkersToB" : "");
                          });
 
 TEST(EngineMessages, Rfc5041_5_2_08_SendsOfEverySizeArriveWhole) {

@@ -50,7 +50,7 @@ void Engine::observe_sent(const SendWindow::Fpdu& fpdu) {
   event.crc = crc_ ? CrcVerdict::good : CrcVerdict::ignored;
   event.local = setup_.local;
   event.peer = setup_.peer;
-  event.stream_octet = window_base_ + fpdu.end - mpa::fpdu_size(ulpdu_length);
+  event.stream_octet = window_base_ + fpdu.begin;
   setup_.options.fpdu_observer(event);
 }
 

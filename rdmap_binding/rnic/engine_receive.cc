@@ -11,7 +11,7 @@
 #include "base/crc32c.h"
 #include "base/fault.h"
 #include "base/shared_memory.h"
-#include "rdmap_binding/mpa/fpdu.h"
+#include "rdmap_binding/mpa/marker.h"
 #include "rdmap_binding/rnic/engine.h"
 
 namespace kbtp::rnic {
@@ -60,6 +60,11 @@ void put(const Target& place, Octets payload) {
   }
 }
 
+/// Over all but the CRC field, markers included where there are any (RFC 5044 4.4).
+CrcVerdict verdict_of(Octets fpdu) {
+  return mpa::check_marked_crc(fpdu) ? CrcVerdict::good : CrcVerdict::bad;
+}
+
 iovec piece(MutableOctets octets) { return {octets.data(), octets.size()}; }
 
 }  // namespace
@@ -76,7 +81,8 @@ std::span<const iovec> Engine::receive_plan() {
     fail(place.error(), rdmap::make_offender(direct_.header, direct_.ulpdu_length));
   }
   const MutableOctets room = input_.room();
-  plan_[0] = piece(crc_ ? room : room.first(std::min(room.size(), kReadAhead)));
+  const bool all = crc_ || in_markers_.has_value();  // markers: nothing goes straight into place
+  plan_[0] = piece(all ? room : room.first(std::min(room.size(), kReadAhead)));
   return std::span(plan_).first(1);
 }
 
@@ -116,6 +122,7 @@ bool Engine::parse_fpdu() {
     finish_direct();
     return true;
   }
+  if (in_markers_) return parse_marked_fpdu(octets);
   if (octets.size() < mpa::kLengthSize) return false;
   const auto ulpdu_length = load_be<std::uint16_t>(octets.data());
   if (const auto error = mpa::check_length(ulpdu_length)) {
@@ -124,7 +131,8 @@ bool Engine::parse_fpdu() {
   }
   const std::size_t size = mpa::fpdu_size(ulpdu_length);
   if (octets.size() < size) return !crc_ && start_direct(octets, ulpdu_length);
-  on_fpdu(octets.first(size), ulpdu_length);
+  const Octets fpdu = octets.first(size);
+  on_fpdu(fpdu, ulpdu_length, !crc_ ? CrcVerdict::ignored : verdict_of(fpdu));
   if (state_ == State::open) {
     input_.consume(size);
     received_octets_ += size;
@@ -132,15 +140,38 @@ bool Engine::parse_fpdu() {
   return true;
 }
 
-void Engine::on_fpdu(Octets fpdu, std::uint16_t ulpdu_length) {
-  const Octets ulpdu = fpdu.subspan(mpa::kLengthSize, ulpdu_length);
-  CrcVerdict verdict = CrcVerdict::ignored;
-  if (crc_) {
-    verdict = crc32c(fpdu.first(fpdu.size() - mpa::kCrcSize)) ==
-                      load_crc32c(fpdu.data() + fpdu.size() - mpa::kCrcSize)
-                  ? CrcVerdict::good
-                  : CrcVerdict::bad;
+/// Markers and all of an FPDU lie in the staging buffer, where the CRC runs over them as they stand; then the
+/// FPDU is copied together without them.
+bool Engine::parse_marked_fpdu(Octets octets) {
+  const mpa::MarkerClock at = *in_markers_;
+  const auto measured = mpa::measure_marked(octets, at);
+  if (const auto* error = std::get_if<WireError>(&measured)) {
+    fail(*error, {});
+    return false;
   }
+  const auto* found = std::get_if<mpa::MarkedFpdu>(&measured);
+  if (found == nullptr) return false;
+  const Octets marked = octets.first(found->size);
+  const CrcVerdict verdict = !crc_ ? CrcVerdict::ignored : verdict_of(marked);
+  if (verdict != CrcVerdict::bad) {
+    if (const auto error = mpa::check_markers(marked, at)) {
+      fail(*error, {});
+      return false;
+    }
+  }
+  received_octets_ += found->length_at;
+  const MutableOctets clean = setup_.staging.scratch(mpa::fpdu_size(found->ulpdu_length));
+  on_fpdu(mpa::remove_markers(clean, marked, at), found->ulpdu_length, verdict);
+  if (state_ == State::open) {
+    input_.consume(found->size);
+    received_octets_ += found->size - found->length_at;
+    in_markers_->advance(found->size);
+  }
+  return true;
+}
+
+void Engine::on_fpdu(Octets fpdu, std::uint16_t ulpdu_length, CrcVerdict verdict) {
+  const Octets ulpdu = fpdu.subspan(mpa::kLengthSize, ulpdu_length);
   if (kbtp::fault(kbtp::Fault::pad_octets_checked) && !pad_is_zero(fpdu, ulpdu_length)) {
     verdict = CrcVerdict::bad;
   }

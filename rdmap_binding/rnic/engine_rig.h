@@ -101,8 +101,10 @@ class End final : public EngineHost {
   explicit End(Host& host) : host_(host), engine(setup(host)) {}
 
   void wake() override {}
-  rdma::AcceptDecision decide(Octets private_data) override {
+  rdma::AcceptDecision decide(Octets private_data,
+                              const std::optional<rdma::PeerDepths>& peer_depths) override {
     request_private_data = to_vector(private_data);
+    request_depths = peer_depths;
     if (rejection) return *rejection;
     return rdma::Accept{&recorder, accept_options};
   }
@@ -166,6 +168,7 @@ class End final : public EngineHost {
   std::optional<rdma::Reject> rejection;
   rdma::StreamOptions accept_options;
   std::vector<std::byte> request_private_data;
+  std::optional<rdma::PeerDepths> request_depths;
   bool fin = false;  ///< we have sent ours
   Engine engine;
 };

@@ -15,6 +15,13 @@ namespace kbtp::rnic {
 
 using rdma::WorkStatus;
 
+namespace {
+// Nobody looks at the STag of a message without payload (RFC 5041 5.2); siw sends 1, since some RNICs take 0
+// amiss.
+constexpr rdma::STag kRtrStag = 1;
+constexpr std::uint64_t kNobody = 0;  // no request of the upper layer has this number
+}  // namespace
+
 std::span<const iovec> Engine::send_plan() {
   if (state_ == State::ended || !started_) return {};
   if (window_.empty()) {
@@ -39,7 +46,10 @@ void Engine::fill_window() {
   if (!may_send_ || fin_sent_) return;
   if (state_ != State::open && state_ != State::terminating) return;
   window_base_ = sent_octets_;
-  while (window_.has_room(mpa::fpdu_size(mulpdu_))) {
+  const std::size_t fpdu = mpa::fpdu_size(mulpdu_);
+  const std::size_t largest = window_.markers() ? mpa::largest_marked_size(fpdu) : fpdu;
+  if (rtr_due_ && state_ == State::open) append_rtr();
+  while (window_.has_room(largest)) {
     const bool mid_response = !inbound_.empty() && inbound_.front().sent != 0;
     const bool ours = !mid_response && state_ == State::open && (mid_posted_ || posted_ready());
     const bool theirs = !mid_posted_ && !inbound_.empty();
@@ -163,6 +173,22 @@ void Engine::append_atomic(rdmap::AtomicRequest request, const rdma::RemoteBuffe
   outstanding_.push_back(entry);
   append_untagged(rdmap::Opcode::atomic_request, out_msn_[rdmap::kRequestQueue]++, 0, 0, true,
                   rdmap::encode(request), {}, 0);
+}
+
+/// RFC 6581 5: the first message, of no octets; nobody posted it and nobody is told of its end.
+void Engine::append_rtr() {
+  switch (*rtr_due_) {
+    case mpa::RtrKind::send:
+      append_untagged(rdmap::Opcode::send, out_msn_[rdmap::kSendQueue]++, 0, 0, true, {}, {}, 0);
+      break;
+    case mpa::RtrKind::write:
+      append_tagged(rdmap::Opcode::rdma_write, kRtrStag, 0, true, {}, 0);
+      break;
+    case mpa::RtrKind::read:
+      append_read({0, {}, {kRtrStag, 0}}, kNobody);
+      break;
+  }
+  rtr_due_.reset();
 }
 
 // --- Answers ---------------------------------------------------------------------------------------------

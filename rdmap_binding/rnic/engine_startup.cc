@@ -16,19 +16,24 @@ mpa::LocalLimits Engine::limits() const {
   mpa::LocalLimits local;
   local.wanted = {cap(options_.ird, setup_.options.max_ird), cap(options_.ord, setup_.options.max_ord)};
   local.max_ird = cap(setup_.options.max_ird, mpa::kMaxReadDepth);
-  local.rtr = {true, true, true};
+  local.rtr = setup_.options.rtr;
   return local;
 }
 
 void Engine::send_request() {
   mpa::StartupFrame frame;
   frame.kind = mpa::StartupKind::request;
+  frame.markers = setup_.options.markers;
   frame.crc = setup_.options.crc;
   frame.revision = mpa::kRevision1;
-  if (setup_.options.mpa_revision >= 2) {
+  if (revision_ == 0) revision_ = setup_.options.mpa_revision;
+  if (revision_ >= mpa::kRevision2) {
     frame.revision = mpa::kRevision2;
-    offered_ = mpa::make_request(limits(), /*peer_to_peer=*/false);
+    offered_ = mpa::make_request(limits(), options_.peer_to_peer);
     frame.enhanced = offered_;
+  } else if (options_.peer_to_peer) {
+    end(make_reason(CloseReason::Kind::refused, "peer-to-peer set-up needs MPA revision 2 (RFC 6581)"));
+    return;
   }
   frame.private_data = options_.private_data;
   if (mpa::private_data_length(frame) > mpa::kMaxPrivateData) {
@@ -74,11 +79,21 @@ void Engine::refuse(std::string text) {
   end(make_reason(initiator_ ? CloseReason::Kind::refused : CloseReason::Kind::local_error, std::move(text)));
 }
 
+/// What both sides' M and C bits make of the stream (RFC 5044 7.1.1).
+void Engine::adopt(const mpa::StartupFrame& peer) {
+  crc_ = setup_.options.crc || peer.crc;
+  window_.set_crc(crc_);
+  if (peer.markers) window_.set_markers();
+  if (setup_.options.markers) in_markers_.emplace();
+  set_emss(emss_);
+  if (peer.enhanced) peer_depths_ = rdma::PeerDepths{peer.enhanced->ird, peer.enhanced->ord};
+}
+
 void Engine::enter_full_operation(mpa::ReadDepths depths, Octets private_data) {
   ird_ = depths.ird;
   ord_ = depths.ord;
   capabilities_ = capabilities_of(ird_, ord_);
-  window_.set_crc(crc_);
+  capabilities_.peer_depths = peer_depths_;
   receives_ = options_.initial_receives;
   state_ = State::open;
   opened_ = true;
@@ -90,25 +105,28 @@ void Engine::enter_full_operation(mpa::ReadDepths depths, Octets private_data) {
 void Engine::on_reply(const mpa::StartupFrame& reply) {
   if (reply.reject) {
     // RFC 5044 7.1.2: MPA is left; TCP is the upper layer's, and we end it.
-    leave(make_reason(CloseReason::Kind::refused, "the peer's upper layer rejected the connection"));
+    CloseReason reason =
+        make_reason(CloseReason::Kind::refused, "the peer's upper layer rejected the connection");
+    reason.private_data = to_vector(reply.private_data);
+    if (reply.enhanced) reason.peer_depths = rdma::PeerDepths{reply.enhanced->ird, reply.enhanced->ord};
+    leave(std::move(reason));
     return;
   }
-  if (reply.markers) {
-    refuse("the peer asks for MPA markers, which this RNIC does not insert");
-    return;
-  }
-  crc_ = setup_.options.crc || reply.crc;
+  adopt(reply);
   may_send_ = true;
   mpa::ReadDepths depths = limits().wanted;
   // RFC 6581 10 has no name for a plain Reply to an enhanced Request: depths stay as the ULP wanted them.
   if (offered_ && reply.enhanced) {
     const auto outcome = mpa::negotiate_as_initiator(*offered_, *reply.enhanced, limits());
     if (!outcome) {
-      window_.set_crc(crc_);
       fail({outcome.error(), 0, "the Reply's IRD, ORD or RTR cannot be met (RFC 6581 9)"}, {});
       return;
     }
     depths = outcome->depths;
+    rtr_due_ = outcome->rtr;
+  } else if (options_.peer_to_peer) {
+    fail({terminate::kMpaNoMatchingRtr, 0, "the Reply names no RTR: it is not enhanced (RFC 6581 9.2)"}, {});
+    return;
   }
   enter_full_operation(depths, reply.private_data);
 }
@@ -126,14 +144,10 @@ void Engine::on_request(const mpa::StartupFrame& request, std::size_t behind) {
     refuse("a mutant looks at bits that mean nothing");
     return;
   }
-  crc_ = setup_.options.crc || request.crc;
-  if (request.markers) {
-    reject(request, {}, "the peer asks for MPA markers, which this RNIC does not insert");
-    return;
-  }
-  rdma::AcceptDecision decision = setup_.host.decide(request.private_data);
-  if (auto* rejection = std::get_if<rdma::Reject>(&decision)) {
-    reject(request, rejection->private_data, "the upper layer rejected the connection");
+  adopt(request);
+  rdma::AcceptDecision decision = setup_.host.decide(request.private_data, peer_depths_);
+  if (const auto* rejection = std::get_if<rdma::Reject>(&decision)) {
+    reject(request, *rejection);
     return;
   }
   accept(request, std::move(*std::get_if<rdma::Accept>(&decision)));
@@ -154,25 +168,34 @@ void Engine::accept(const mpa::StartupFrame& request, rdma::Accept decision) {
     const mpa::ResponderOutcome outcome = mpa::negotiate_as_responder(*request.enhanced, limits());
     enhanced = outcome.reply;
     depths = outcome.depths;
-    rtr_possible_ = request.enhanced->peer_to_peer;
+    rtr_send_agreed_ = outcome.reply.rtr_send && request.enhanced->rtr_send;
   }
   if (kbtp::fault(kbtp::Fault::enhanced_request_answered_plain)) enhanced.reset();
   send_reply(request, /*rejecting=*/false, enhanced, options_.private_data);
   enter_full_operation(depths, request.private_data);
 }
 
-void Engine::reject(const mpa::StartupFrame& request, Octets private_data, std::string text) {
+void Engine::reject(const mpa::StartupFrame& request, const rdma::Reject& rejection) {
   std::optional<mpa::Enhanced> enhanced;
-  if (request.enhanced) enhanced = mpa::negotiate_as_responder(*request.enhanced, limits()).reply;
+  if (request.enhanced) {
+    enhanced = mpa::negotiate_as_responder(*request.enhanced, limits()).reply;
+    // RFC 6581 9.1: the ORD that the initiator's IRD should have allowed.
+    if (rejection.needed_ord) {
+      enhanced->ord =
+          static_cast<std::uint16_t>(std::min(*rejection.needed_ord, std::uint32_t{mpa::kMaxReadDepth}));
+    }
+  }
   const std::size_t limit = request.enhanced ? mpa::kMaxEnhancedPrivateData : mpa::kMaxPrivateData;
-  send_reply(request, /*rejecting=*/true, enhanced, private_data.first(std::min(private_data.size(), limit)));
-  leave(make_reason(CloseReason::Kind::refused, std::move(text)));
+  const Octets data = rejection.private_data;
+  send_reply(request, /*rejecting=*/true, enhanced, data.first(std::min(data.size(), limit)));
+  leave(make_reason(CloseReason::Kind::refused, "the upper layer rejected the connection"));
 }
 
 void Engine::send_reply(const mpa::StartupFrame& request, bool rejecting,
                         std::optional<mpa::Enhanced> enhanced, Octets private_data) {
   mpa::StartupFrame reply;
   reply.kind = mpa::StartupKind::reply;
+  reply.markers = setup_.options.markers;
   reply.crc = setup_.options.crc;
   reply.reject = rejecting;
   // RFC 6581 10: an unenhanced Request gets an unenhanced Reply, of its own revision.

@@ -127,11 +127,11 @@ TEST(EngineStartup, Rfc5044_7_1_2_04_RejectionCarriesPrivateData) {
   f.end->settle();
   EXPECT_TRUE(f.end->engine.finished());
 }
-TEST(EngineStartup, MarkersWantedIsRejected) {
-  Fresh f;
-  EXPECT_EQ(f.answer(kReq + "c0010000"), kRep + "60010000");
-  EXPECT_EQ(f.end->recorder.stream, nullptr);
-  EXPECT_THAT(f.end->engine.reason().text, testing::HasSubstr("markers"));
+TEST(EngineStartup, MarkersWantedByEitherSideIsSaidInItsOwnFrame) {
+  EXPECT_EQ(Fresh().answer(kReq + "c0010000"), kRep + "40010000");
+  RnicOptions markers;
+  markers.markers = true;
+  EXPECT_EQ(Fresh(markers).answer(kReq + "40010000"), kRep + "c0010000");
 }
 
 TEST(EngineStartup, Rfc5044_7_1_1_02_AnotherKeyCloses) {
@@ -293,7 +293,6 @@ TEST(EngineStartup, Rfc5044_7_1_1_04_AnotherKeyIsRefused) { Initiator().expect_r
 TEST(EngineStartup, Rfc5044_7_1_2_08_ReplysPdLengthAbove512IsRefused) {
   Initiator().expect_refused(kRep + "40010201");
 }
-TEST(EngineStartup, MarkersWantedInAReplyIsRefused) { Initiator().expect_refused(kRep + "d002000400100010"); }
 TEST(EngineStartup, PeerThatClosesInsteadOfReplyingIsRefused) {
   Initiator i;
   i.end->engine.peer_finished();

@@ -25,9 +25,16 @@ class Staging {
 
   Staging() : octets_(new std::byte[kOctets]) {}
 
+  /// For one FPDU while it is looked at: the last caller's octets are gone.
+  [[nodiscard]] MutableOctets scratch(std::size_t n) {
+    if (scratch_.size() < n) scratch_.resize(n);
+    return MutableOctets(scratch_).first(n);
+  }
+
  private:
   friend class InputBuffer;
   std::unique_ptr<std::byte[]> octets_;
+  std::vector<std::byte> scratch_;
   InputBuffer* owner_ = nullptr;
 };
 

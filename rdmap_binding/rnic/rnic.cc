@@ -208,6 +208,7 @@ class TcpRnic final : public Rnic {
 Result<std::unique_ptr<Rnic>> Rnic::create(RnicOptions options) {
   if (options.loops == 0) return failure("an RNIC needs at least one loop");
   if (options.mpa_revision != 1 && options.mpa_revision != 2) return failure("MPA has revisions 1 and 2");
+  if (options.rtr.empty()) return failure("an RNIC takes one kind of RTR indication at least (RFC 6581 9.2)");
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return failure("cannot make a TCP socket: " + error_text(errno));
   const bool prepared = prepare_socket(fd, options);

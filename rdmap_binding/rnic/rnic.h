@@ -5,8 +5,6 @@
 // callbacks run there. Listener and Rnic are destroyed by a thread that is not one of the loops; destroying
 // the Rnic ends every stream first (each handler gets its on_closed()).
 //
-// What it does not do: insert markers. A peer that asks for them (M=1) is rejected (R=1) when we are
-// Responder, and the connection is closed with that reason when we are Initiator.
 
 #pragma once
 
@@ -20,6 +18,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "proto/rdma/provider.h"
+#include "rdmap_binding/mpa/negotiation.h"
 
 namespace kbtp::rnic {
 
@@ -68,7 +67,14 @@ struct RnicOptions {
   /// Loops poll instead of sleeping: lowest latency, one core each.
   bool spin = false;
   std::string congestion_control;  ///< TCP_CONGESTION of every connection; empty = the system's
-  unsigned mpa_revision = 2;       ///< 2: enhanced set-up (RFC 6581); 1: RFC 5044 alone
+  /// M bit of our MPA start-up frames: the peer is to put markers into what it sends us, at the price of one
+  /// more copy here (RFC 5044 4.3). What we send has them when the peer's frame asks for them.
+  bool markers = false;
+  unsigned mpa_revision = 2;  ///< 2: enhanced set-up (RFC 6581); 1: RFC 5044 alone
+  /// Initiator: when a peer closes on our enhanced Request without a Reply, connect once more with revision 1
+  /// (RFC 6581 10). Not for peer-to-peer streams, which need revision 2.
+  bool legacy_peers = false;
+  mpa::RtrSet rtr{true, true, true};  ///< RTR indications that we send or take; one at least (RFC 6581 9.2)
   std::size_t max_handshakes =
       256;  ///< inbound connections not yet in full operation; past it the oldest goes
   Duration handshake_deadline = std::chrono::seconds(10);  ///< for an inbound connection's MPA Request

@@ -68,13 +68,31 @@ void SendWindow::append(Octets ulpdu_header, const Payload& payload, std::uint64
   store_be(start, static_cast<std::uint16_t>(ulpdu));
   std::memcpy(start + kLengthField, ulpdu_header.data(), ulpdu_header.size());
   const Octets front(start, kLengthField + ulpdu_header.size());
-  push_piece(start, front.size());
 
   Fpdu fpdu;
   fpdu.start = start;
   fpdu.completes = completes;
+  if (markers_) {
+    append_marked(fpdu, front, payload, pad);
+    return;
+  }
+  fpdu.begin = total_;
+  push_piece(start, front.size());
   Crc32c crc;
   if (crc_) crc.update(front);
+  append_payload(fpdu, payload, crc);
+  std::byte* trailer = arena(pad + kCrcField);
+  std::memset(trailer, 0, pad + kCrcField);
+  if (crc_) {
+    crc.update(Octets(trailer, pad));
+    store_crc32c(trailer + pad, crc.value());
+  }
+  push_piece(trailer, pad + kCrcField);
+  fpdu.end = total_;
+  fpdus_.push_back(fpdu);
+}
+
+void SendWindow::append_payload(Fpdu& fpdu, const Payload& payload, Crc32c& crc) {
   if (payload.source == Source::in_place && payload.octets.size() >= kCopyBelow) {
     if (crc_) crc.update(payload.octets);
     // A piece of its own, so that make_private() can find it.
@@ -98,15 +116,60 @@ void SendWindow::append(Octets ulpdu_header, const Payload& payload, std::uint64
     }
     push_piece(copy.data(), copy.size());
   }
-  std::byte* trailer = arena(pad + kCrcField);
-  std::memset(trailer, 0, pad + kCrcField);
-  if (crc_) {
-    crc.update(Octets(trailer, pad));
-    store_crc32c(trailer + pad, crc.value());
+}
+
+// --- Markers ---------------------------------------------------------------------------------------------
+
+void SendWindow::append_marked(Fpdu& fpdu, Octets front, const Payload& payload, std::size_t pad) {
+  Crc32c crc;
+  markers_->begin_fpdu();
+  put_due_marker(crc);  // between FPDUs: the first octets of this one's CRC (RFC 5044 4.4)
+  fpdu.begin = total_;
+  put_marked(front, crc);
+  Octets source = payload.octets;
+  if (payload.source == Source::words || payload.source == Source::shared) {
+    // 508 is no multiple of a word: each word is read once, before the payload is cut.
+    words_.resize(source.size());
+    if (payload.source == Source::words) {
+      copy_words(words_, source);
+    } else {
+      copy_from_shared(words_, source);
+    }
+    source = words_;
   }
-  push_piece(trailer, pad + kCrcField);
+  put_marked(source, crc);
+  constexpr std::array<std::byte, mpa::kMaxPad> kZeros{};
+  put_marked(Octets(kZeros).first(pad), crc);
+  put_due_marker(crc);  // between PAD and CRC
+  std::array<std::byte, kCrcField> field{};
+  if (crc_) store_crc32c(field.data(), crc.value());
+  put_marked(field, crc);
   fpdu.end = total_;
   fpdus_.push_back(fpdu);
+}
+
+void SendWindow::put_marked(Octets clean, Crc32c& crc) {
+  while (!clean.empty()) {
+    put_due_marker(crc);
+    const Octets run = clean.first(std::min(clean.size(), markers_->run()));
+    put_copy(run, crc);
+    markers_->advance(run.size());
+    clean = clean.subspan(run.size());
+  }
+}
+
+void SendWindow::put_due_marker(Crc32c& crc) {
+  if (markers_->marker_due()) put_copy(markers_->next_marker(), crc);
+}
+
+void SendWindow::put_copy(Octets octets, Crc32c& crc) {
+  const MutableOctets copy(arena(octets.size()), octets.size());
+  if (crc_) {
+    copy_with_crc(copy, octets, crc);
+  } else {
+    std::memcpy(copy.data(), octets.data(), copy.size());
+  }
+  push_piece(copy.data(), copy.size());
 }
 
 void SendWindow::append_raw(Octets octets) {

@@ -3,17 +3,23 @@
 //
 // A window is filled, sent to its end, then filled again: that keeps the arena a plain array, and the CRC of
 // a window's payload is made just before the kernel copies the same octets.
+//
+// With markers (the peer asked for them) all octets are copied into the arena, 508 between two markers: runs
+// that short are cheaper to copy than to hand to sendmsg() one by one, of which a large FPDU would have 128.
 
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <sys/uio.h>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/crc32c.h"
 #include "proto/rdma/region.h"
+#include "rdmap_binding/mpa/marker.h"
 
 namespace kbtp::rnic {
 
@@ -38,8 +44,9 @@ class SendWindow {
 
   /// What is known about one FPDU until the last of it is taken.
   struct Fpdu {
+    std::size_t begin = 0;             ///< octets of the window in front of its length field
     std::size_t end = 0;               ///< octets of the window up to its end
-    const std::byte* start = nullptr;  ///< its length field, followed by the DDP header
+    const std::byte* start = nullptr;  ///< its length field, followed by the DDP header, free of markers
     std::uint64_t completes = 0;       ///< number of the posted request that this FPDU ends; 0 = none
     bool in_place = false;             ///< its payload is a piece of its own, not in the arena
     std::size_t payload_index = 0;     ///< which piece
@@ -48,6 +55,9 @@ class SendWindow {
 
   explicit SendWindow(bool crc) : crc_(crc) {}
   void set_crc(bool crc) { crc_ = crc; }
+  /// From the first FPDU on: the direction's first octet is a marker.
+  void set_markers() { markers_.emplace(); }
+  [[nodiscard]] bool markers() const { return markers_.has_value(); }
 
   /// Whether one more FPDU may be appended before the window is sent.
   [[nodiscard]] bool has_room(std::size_t largest_fpdu) const;
@@ -74,12 +84,19 @@ class SendWindow {
   void make_all_private();
 
  private:
+  void append_payload(Fpdu& fpdu, const Payload& payload, Crc32c& crc);
+  void append_marked(Fpdu& fpdu, Octets front, const Payload& payload, std::size_t pad);
+  void put_marked(Octets clean, Crc32c& crc);
+  void put_due_marker(Crc32c& crc);
+  void put_copy(Octets octets, Crc32c& crc);
   void copy_payload(Fpdu& fpdu);
   std::byte* arena(std::size_t n);
   void push_piece(const std::byte* data, std::size_t size);
   void advance(std::size_t n);
 
   bool crc_;
+  std::optional<mpa::MarkerInserter> markers_;
+  std::vector<std::byte> words_;  // with markers: a payload of words, copied before it is cut
   std::unique_ptr<std::byte[]> arena_;
   std::size_t arena_used_ = 0;
   std::vector<iovec> pieces_;
