@@ -56,6 +56,11 @@ class SnapshotCollector : public prometheus::Collectable {
     one("kbtp_quota_blocks", "Sum of the quotas granted", MetricType::Gauge, now.quota_granted);
     one("kbtp_usage_blocks", "Blocks charged to quotas", MetricType::Gauge, now.usage);
     one("kbtp_copied_loads_total", "LOADs sent from a private copy", MetricType::Counter, now.copied_loads);
+    one("kbtp_direct_sessions", "Open sessions with a direct mode", MetricType::Gauge, now.direct_sessions);
+    one("kbtp_tickets_outstanding", "Tickets that initiators have taken by themselves and not yet bound",
+        MetricType::Gauge, now.tickets_outstanding);
+    one("kbtp_tickets_abandoned_total", "Such tickets that were given up", MetricType::Counter,
+        now.tickets_abandoned);
 
     auto operations =
         family("kbtp_operations_total", "Requests answered, by operation and status", MetricType::Counter);

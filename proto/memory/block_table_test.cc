@@ -105,7 +105,7 @@ TEST(BlockTable, E_02_SnapshotsAreConsistentAndKbtp_3_2_07_OffsetComesBeforeFlag
       while (!done.load(std::memory_order_relaxed)) {
         const TableEntry entry = table.read(0);
         if (entry.valid()) {
-          ++seen;
+          if (++seen == 1) snapshots.fetch_add(1);
           ASSERT_EQ(entry.block_offset, 8 * std::uint64_t{entry.data_length});
           ASSERT_EQ(entry.generation, generation_of_binding(entry.data_length));
         }
@@ -118,10 +118,10 @@ TEST(BlockTable, E_02_SnapshotsAreConsistentAndKbtp_3_2_07_OffsetComesBeforeFlag
           ASSERT_GE(raw.block_offset, 8 * std::uint64_t{raw.data_length});
         }
       }
-      snapshots.fetch_add(seen);
     });
   }
-  for (std::uint64_t k = 1; k <= kBindings; ++k) {
+  // On a busy machine the readers may come late.
+  for (std::uint64_t k = 1; k <= kBindings || (snapshots.load() == 0 && k < 1000 * kBindings); ++k) {
     table.bind(0, 8 * k, static_cast<std::uint32_t>(k), true);
     table.unbind(0);
   }

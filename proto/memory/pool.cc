@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <limits>
 
+#include "base/shared_memory.h"
+
 namespace kbtp::memory {
 
 Result<Pool> Pool::create(std::uint64_t blocks, std::uint32_t block_size, std::uint64_t base) {
@@ -36,8 +38,9 @@ MutableOctets Pool::block(std::uint64_t block_offset) const {
   return memory().subspan(block_offset - base_, block_size_);
 }
 
-void Pool::scrub(std::uint64_t block_offset) const {
+void Pool::scrub(std::uint64_t block_offset, bool shared) const {
   const MutableOctets octets = block(block_offset);
+  if (shared) return fill_shared(octets, std::byte{0});
   std::memset(octets.data(), 0, octets.size());
 }
 

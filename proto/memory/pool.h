@@ -41,11 +41,12 @@ class Pool {
   [[nodiscard]] std::uint64_t offset_of(std::uint64_t number) const { return base_ + number * block_size_; }
   /// The number of the block that starts at `block_offset`; nothing when none does.
   [[nodiscard]] std::optional<std::uint64_t> number_of(std::uint64_t block_offset) const;
-  /// The block's octets. `block_offset` must be that of a block.
+  /// The block's octets. `block_offset` must be that of a block. Peers that have a direct mode (6.6) may read
+  /// or write them at the same time: then they are only to be touched by the copies of base/shared_memory.h.
   [[nodiscard]] MutableOctets block(std::uint64_t block_offset) const;
 
-  /// Zeroes the whole block (6.4, G-43); before it returns to a ring, while nobody reads it.
-  void scrub(std::uint64_t block_offset) const;
+  /// Zeroes the whole block (6.4, G-43), before it returns to a ring. `shared`: a peer may be reading it.
+  void scrub(std::uint64_t block_offset, bool shared = false) const;
 
  private:
   Pool(Mapping mapping, std::uint64_t blocks, std::uint32_t block_size, std::uint64_t base)

@@ -24,10 +24,10 @@ void QuotaBook::close(OwnerId owner) {
   accounts_.erase(account);
 }
 
-bool QuotaBook::reserve(OwnerId owner) {
+bool QuotaBook::reserve(OwnerId owner, std::uint64_t tickets) {
   const std::scoped_lock lock(mutex_);
   const auto account = accounts_.find(owner);
-  if (account == accounts_.end() || account->second.usage >= account->second.quota) return false;
+  if (account == accounts_.end() || account->second.usage + tickets >= account->second.quota) return false;
   ++account->second.usage;
   return true;
 }

@@ -30,8 +30,8 @@ class QuotaBook {
   void close(OwnerId owner);
 
   /// Takes one unit before an allocation (G-21); false is NO_SPACE, and nothing has changed. What is in
-  /// flight counts as usage.
-  [[nodiscard]] bool reserve(OwnerId owner);
+  /// flight counts as usage, and so do `tickets` that the owner has taken by itself and not yet bound.
+  [[nodiscard]] bool reserve(OwnerId owner, std::uint64_t tickets = 0);
   /// Gives one unit back: a FREE completed, an abandoned ticket was reclaimed, an allocation was rolled back.
   void release(OwnerId owner);
 

@@ -23,12 +23,14 @@ void AllocStoreOperation::run() {
 }
 
 void AllocStoreOperation::allocate() {
-  // KBTP 6.3 step 2: a block from the ring, its slot marked consumed. Within the quotas this waits for a free
+  // KBTP 6.3 step 2: a block from the ring, which is the initiator's own when it has one (G-26), its slot
+  // marked consumed. Within the quotas this waits for a free
   // in progress at most (3.4); whoever finishes that calls back, on a loop of its own.
   const auto self = std::static_pointer_cast<AllocStoreOperation>(shared_from_this());
-  const auto taken = core().ring->allocate([self](std::uint64_t block_offset) {
+  const auto taken = session().ring().allocate([self](std::uint64_t block_offset) {
     self->loop().post([self, block_offset] { self->allocated(block_offset); });
   });
+  if (session().direct() != nullptr) session().direct()->own_ticket(taken.ticket);
   if (taken.block_offset) return allocated(*taken.block_offset);
   waiting_ticket_ = taken.ticket;
   keep_inline_data();
@@ -38,7 +40,7 @@ void AllocStoreOperation::allocate() {
 void AllocStoreOperation::starved() {
   timer_ = rdma::TimerId::none;
   if (!waiting_ticket_) return;
-  if (!core().ring->abandon(*waiting_ticket_)) return;  // the block is on its way to allocated()
+  if (!session().ring().abandon(*waiting_ticket_)) return;  // the block is on its way to allocated()
   waiting_ticket_.reset();
   core().return_unit(session().owner());
   refuse(wire::Status::no_space);
@@ -48,7 +50,7 @@ void AllocStoreOperation::allocated(std::uint64_t block_offset) {
   if (timer_ != rdma::TimerId::none) loop().cancel(timer_);
   timer_ = rdma::TimerId::none;
   waiting_ticket_.reset();
-  core().free_blocks.fetch_sub(1);
+  core().took(block_offset);
   block_offset_ = block_offset;
   if (session().closed()) {
     roll_back();
@@ -57,11 +59,10 @@ void AllocStoreOperation::allocated(std::uint64_t block_offset) {
 
   // KBTP 6.3 step 3: the data goes into the block, before anything points to it.
   const wire::DataDescriptor& source = body().source;
-  const MutableOctets block = core().pool.block(block_offset).first(source.length);
   if (!body().inline_data && source.length > 0) {
-    return session().read(shared_from_this(), block, {source.stag, source.tagged_offset});
+    return session().read(shared_from_this(), block_offset, source);
   }
-  if (body().inline_data) std::copy(body().inline_data->begin(), body().inline_data->end(), block.begin());
+  if (body().inline_data) core().write_block(block_offset, *body().inline_data);
   data_is_in_place();
 }
 
@@ -116,7 +117,7 @@ void AllocStoreOperation::on_session_closed() {
   if (!waiting_ticket_) return;
   if (timer_ != rdma::TimerId::none) loop().cancel(timer_);
   timer_ = rdma::TimerId::none;
-  if (!core().ring->abandon(*waiting_ticket_)) return;  // allocated() will roll back
+  if (!session().ring().abandon(*waiting_ticket_)) return;  // allocated() will roll back
   waiting_ticket_.reset();
   roll_back();
   drop();

@@ -20,7 +20,7 @@ const wire::StoreBody* store_body(const wire::Request& request) {
 bool must_be_bound(Opcode opcode) {
   if (opcode == Opcode::load && fault(Fault::load_ignores_valid)) return false;
   if (opcode == Opcode::free && fault(Fault::free_ignores_valid)) return false;
-  return opcode != Opcode::alloc_store;
+  return opcode != Opcode::alloc_store && opcode != Opcode::bind;
 }
 
 }  // namespace
@@ -30,6 +30,7 @@ std::optional<Status> check(Session& session, const wire::Request& request, cons
   const wire::RequestHead& head = wire::head(request);
   const wire::Load* load = std::get_if<wire::Load>(&request);
   const wire::StoreBody* store = store_body(request);
+  const wire::Bind* bind = std::get_if<wire::Bind>(&request);
 
   // (1) to (7) were passed on arrival.
   // (8) the handle is visible to the session (G-25, P-11)
@@ -40,8 +41,9 @@ std::optional<Status> check(Session& session, const wire::Request& request, cons
                      (opcode == Opcode::alloc_store && fault(Fault::alloc_store_ignores_owner));
   if (opcode != Opcode::load && !owned) return Status::not_owner;
   // (10) bound state
-  if (opcode == Opcode::alloc_store) {
-    if (entry.valid() && !fault(Fault::alloc_store_rebinds)) return Status::already_bound;
+  if (opcode == Opcode::alloc_store || opcode == Opcode::bind) {
+    if (entry.valid() && (opcode == Opcode::bind || !fault(Fault::alloc_store_rebinds)))
+      return Status::already_bound;
   } else if (must_be_bound(opcode) && !entry.valid()) {
     return Status::not_bound;
   }
@@ -66,10 +68,14 @@ std::optional<Status> check(Session& session, const wire::Request& request, cons
     if (store->inline_data && store->inline_data->size() > core.config.max_inline)
       return Status::length_error;
   }
-  // (14) quota, before a ticket is taken (G-21)
+  if (bind != nullptr && bind->data_length > session.core().config.block_size) return Status::length_error;
+  // (14) quota, before a ticket is taken (G-21). Tickets that the initiator has taken by itself count in
+  // (3.4); a BIND ends one of them, and is not kept back by others that were taken in excess (P-15).
   const bool allocates = opcode == Opcode::alloc_store;
-  if (allocates && !session.core().take_unit(session.owner())) return Status::no_space;
-  // (15) tickets belong to BIND, which (4) has refused.
+  if (allocates && !session.core().take_unit(session.owner(), session.tickets_outstanding()))
+    return Status::no_space;
+  if (bind != nullptr && !session.core().take_unit(session.owner())) return Status::no_space;
+  // (15) the ticket is looked at by BIND itself, in one step with taking its slot.
   // Last of all: data can only be fetched when the initiator answers Reads (G-35, P-12).
   if (store != nullptr && !store->inline_data && store->source.length > 0 && !session.can_read()) {
     if (allocates) session.core().return_unit(session.owner());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/shared_memory.h"
 #include "proto/target/session.h"
 
 namespace kbtp::target {
@@ -34,26 +35,76 @@ Result<std::shared_ptr<Core>> Core::create(TargetConfig config, rdma::Provider& 
 
   std::shared_ptr<Core> core(
       new Core(std::move(config), provider, reserve, std::move(*pool), std::move(*table)));
-  std::vector<std::uint64_t> blocks(core->config.blocks);
-  for (std::uint64_t i = 0; i < blocks.size(); ++i) blocks[i] = core->pool.offset_of(i);
-  auto ring = memory::Ring::create(blocks, blocks.size(),
-                                   [&provider](std::uint64_t& word, std::uint64_t add, std::uint64_t mask) {
-                                     return provider.fetch_add_local(word, add, mask);
-                                   });
-  if (!ring) return unexpected(ring.error());
-  core->ring = std::move(*ring);
   if (const auto opened = core->open_named_ranges(); !opened) return unexpected(opened.error());
+  if (const auto opened = core->open_rings(); !opened) return unexpected(opened.error());
   return core;
 }
 
+// The pool is one piece for all, and behind it one for each DIRECT_ALLOC initiator (3.4). What quotas leave,
+// the reserve included, stays with the former.
+Result<> Core::open_rings() {
+  const memory::FetchAdd fetch_add = [&host = provider](std::uint64_t& word, std::uint64_t add,
+                                                        std::uint64_t mask) {
+    return host.fetch_add_local(word, add, mask);
+  };
+  std::uint64_t left = config.blocks;
+  for (const NamedInitiator& initiator : config.initiators) {
+    if (initiator.direct_alloc) left -= initiator.quota;
+  }
+  std::vector<std::uint64_t> blocks(left);
+  for (std::uint64_t i = 0; i < left; ++i) blocks[i] = pool.offset_of(i);
+  if (left > 0) {
+    auto made = memory::Ring::create(blocks, left, fetch_add);
+    if (!made) return unexpected(made.error());
+    ring = std::move(*made);
+  }
+  if (left < config.blocks) partitions_from_ = pool.offset_of(left);
+  for (const NamedInitiator& initiator : config.initiators) {
+    if (!initiator.direct_alloc) continue;
+    auto made = memory::Partition::create(pool.offset_of(left), initiator.quota, config.block_size, fetch_add,
+                                          {.first_ticket = config.direct.first_ticket});
+    if (!made) return unexpected(made.error());
+    named.at(initiator.identity).range->partition = made->get();
+    partitions_.push_back(std::move(*made));
+    left += initiator.quota;
+  }
+  return {};
+}
+
+// 6.6: only to initiators that are trusted with everything behind the STags.
+Result<> Core::allow_direct_modes() const {
+  if (config.direct.ticket_timeout < std::chrono::milliseconds(1) ||
+      config.direct.ticket_timeout > std::chrono::hours(24)) {
+    return failure("the Ticket Timeout must be between a millisecond and a day");
+  }
+  const NamedInitiator* allocates = nullptr;
+  for (const NamedInitiator& initiator : config.initiators) {
+    const std::string name = "initiator " + initiator.identity.to_string();
+    if (initiator.direct_load && several_domains) {
+      // Any block may hold data of any domain, now or after the next allocation (G-25, P-11).
+      return failure(name + " is to have DIRECT_LOAD, which shows it every block: that needs a target with " +
+                     "one trust domain, and this one has " + std::to_string(domains_.size()));
+    }
+    if (!initiator.direct_alloc) continue;
+    if (initiator.quota == 0) return failure(name + " is to have DIRECT_ALLOC but no quota");
+    if (allocates != nullptr && allocates->domain != initiator.domain) {  // E-12
+      return failure(name + " is to have DIRECT_ALLOC, but another initiator of another trust domain has it");
+    }
+    allocates = &initiator;
+  }
+  return {};
+}
+
 Result<> Core::open_named_ranges() {
-  domains_.push_back(config.anonymous.domain);
+  if (config.anonymous.accept_anonymous || config.anonymous.accept_unknown_identity)
+    domains_.push_back(config.anonymous.domain);
   for (const NamedInitiator& initiator : config.initiators) {
     if (std::find(domains_.begin(), domains_.end(), initiator.domain) == domains_.end()) {
       domains_.push_back(initiator.domain);
     }
   }
   several_domains = domains_.size() > 1;
+  if (const auto allowed = allow_direct_modes(); !allowed) return allowed;
   // Those that ask for a place first, so that the others do not happen to take it.
   std::vector<NamedInitiator> order;
   for (const bool placed : {true, false}) {
@@ -86,7 +137,9 @@ Result<> Core::open_named_ranges() {
     range->quota = grant.quota;
     range->domain = domain_index(initiator.domain);
     range->persistent = true;
-    named.emplace(initiator.identity, NamedRange{initiator.address, range});
+    named.emplace(initiator.identity,
+                  NamedRange{initiator.address, range, initiator.direct_load, initiator.direct_alloc});
+    direct_load_ = direct_load_ || initiator.direct_load;
   }
   return {};
 }
@@ -159,8 +212,8 @@ void Core::drain(std::function<void()> done) {
   }
 }
 
-bool Core::take_unit(memory::OwnerId owner) {
-  if (!quotas.reserve(owner)) return false;
+bool Core::take_unit(memory::OwnerId owner, std::uint64_t tickets) {
+  if (!quotas.reserve(owner, tickets)) return false;
   usage.fetch_add(1);
   return true;
 }
@@ -181,18 +234,48 @@ bool Core::try_pin(std::uint32_t session_pins) {
 
 void Core::unpin() { pinned_.fetch_sub(1); }
 
+memory::Partition* Core::partition_of(std::uint64_t block_offset) const {
+  if (!peer_writes(block_offset)) return nullptr;
+  const auto after = std::upper_bound(
+      partitions_.begin(), partitions_.end(), block_offset,
+      [](std::uint64_t offset, const auto& partition) { return offset < partition->offset(); });
+  return std::prev(after)->get();
+}
+
+void Core::took(std::uint64_t block_offset) {
+  free_blocks.fetch_sub(1);
+  if (memory::Partition* own = partition_of(block_offset)) own->took(block_offset);
+}
+
+void Core::write_block(std::uint64_t block_offset, Octets data) const {
+  const MutableOctets block = pool.block(block_offset).first(data.size());
+  if (shared(block_offset)) return copy_to_shared(block, data);
+  std::copy(data.begin(), data.end(), block.begin());
+}
+
+std::vector<std::byte> Core::copy_block(std::uint64_t block_offset, std::uint32_t length) const {
+  const Octets block = pool.block(block_offset).first(length);
+  if (!peer_writes(block_offset)) return to_vector(block);
+  std::vector<std::byte> copy(length);
+  copy_from_shared(copy, block);
+  return copy;
+}
+
 void Core::retire(std::uint64_t block_offset, bool scrub) {
   const std::uint64_t number = pool.number_of(block_offset).value_or(0);
-  if (scrub) scrub_[number].store(true, std::memory_order_relaxed);
+  // A block of a partition never goes to anybody else.
+  if (scrub && !peer_writes(block_offset)) scrub_[number].store(true, std::memory_order_relaxed);
   pins.retire(number);
 }
 
 void Core::give_back(std::uint64_t number) {
   // KBTP 6.4: what may go to another trust domain is cleared before it returns.
   const std::uint64_t block_offset = pool.offset_of(number);
-  if (scrub_[number].exchange(false, std::memory_order_relaxed)) pool.scrub(block_offset);
-  ring->free(block_offset);
+  if (scrub_[number].exchange(false, std::memory_order_relaxed))
+    pool.scrub(block_offset, shared(block_offset));
   free_blocks.fetch_add(1);
+  if (memory::Partition* own = partition_of(block_offset)) return own->free(block_offset);
+  ring->free(block_offset);
 }
 
 void Core::put_back(std::uint64_t block_offset) { retire(block_offset, several_domains); }
@@ -218,6 +301,9 @@ Snapshot Core::snapshot() const {
   s.quota_granted = config.blocks - reserve - quotas.available();
   s.usage = usage.load();
   s.copied_loads = copied_loads.load(std::memory_order_relaxed);
+  s.direct_sessions = direct_sessions.load();
+  s.tickets_outstanding = tickets_outstanding.load();
+  s.tickets_abandoned = tickets_abandoned.load();
   for (std::size_t op = 0; op < wire::kOpcodeCount; ++op) {
     OperationCounters counters;
     counters.octets = counters_[op].octets.load(std::memory_order_relaxed);

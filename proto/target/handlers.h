@@ -1,4 +1,4 @@
-// The handlers of sections 6.1 to 6.4. Internal to proto/target.
+// The handlers of sections 6.1 to 6.4, and of BIND (6.6). Internal to proto/target.
 
 #pragma once
 
@@ -57,6 +57,15 @@ class AllocStoreOperation final : public Operation {
 
 /// KBTP 6.4 Block Free.
 class FreeOperation final : public Operation {
+ public:
+  using Operation::Operation;
+
+ protected:
+  void run() override;
+};
+
+/// KBTP 6.6: BIND.
+class BindOperation final : public Operation {
  public:
   using Operation::Operation;
 

@@ -47,7 +47,8 @@ std::optional<wire::Status> Session::find_range(const wire::Hello& hello) {
   const auto named = core_->named.find(hello.identity);
   if (named != core_->named.end() && !fault(Fault::identity_forgotten)) {
     if (named->second.address != stream_->peer().host()) return wire::Status::access_denied;
-    range_ = named->second.range;
+    named_ = &named->second;
+    range_ = named_->range;
     domain_ = range_->domain;
     return std::nullopt;
   }
@@ -113,7 +114,9 @@ void Session::accept_hello(const wire::Hello& hello) {
     ack.quota = range_->quota;
     ack.usage = core_->quotas.usage(range_->owner);
   }
-  // Direct modes are not granted, and RECORD_COMPLETION never in the RDMAP binding (6.5).
+  if (!open_direct_modes(hello, ack)) return refuse_hello(hello, wire::Status::no_resources);
+  granted_ = ack.granted;
+  // RECORD_COMPLETION is never granted in the RDMAP binding (6.5).
   if (fault(Fault::record_completion_offered)) ack.granted.record_completion = true;
 
   state_ = State::open;
@@ -123,6 +126,31 @@ void Session::accept_hello(const wire::Hello& hello) {
   posted_.push_back({});
   requests.emplace_back(rdma::Send{next_work_++, wire::encode(ack, config.assignment), false, {}});
   stream_->post(std::move(requests));
+}
+
+// KBTP 6.6: direct modes, for a named initiator that asks. False when there is no memory for its ring.
+bool Session::open_direct_modes(const wire::Hello& hello, wire::HelloAck& ack) {
+  if (named_ == nullptr) return true;
+  const wire::Features modes = direct_modes(*named_, hello.wanted, stream_->capabilities());
+  // G-24: a session that may count gets a new ring, and so does the one after it, whichever kind it is: what
+  // tickets were open are void. Nobody reaches the old ring any more, for its STags ended with their stream.
+  memory::Partition* partition = range_->partition;
+  if (partition != nullptr && (modes.direct_alloc || partition->handed_out())) {
+    if (const auto renewed = partition->renew(); !renewed) {
+      spdlog::error("no ring for {}: {}", stream_->peer().to_string(), renewed.error().text);
+      return false;
+    }
+  }
+  if (!modes.direct_load && !modes.direct_alloc) return true;
+  wire::HelloAck with_modes = ack;
+  auto access = DirectAccess::open(*this, *stream_, *range_, modes, with_modes);
+  if (!access) {
+    spdlog::error("no direct modes for {}: {}", stream_->peer().to_string(), access.error().text);
+    return true;
+  }
+  direct_ = std::move(*access);
+  ack = with_modes;
+  return true;
 }
 
 void Session::refuse_hello(const wire::Hello& hello, wire::Status status) {

@@ -39,19 +39,19 @@ void LoadOperation::run() {
 
   // KBTP 6.1 step 2: Data Length octets go to the Data Descriptor. A sealed block stays as it is until it is
   // freed, so it is sent from where it lies, and pinned against that (E-5). An unsealed one may be stored to
-  // at any time, and a session past its pin share may not hold more: those are sent from a copy made now.
+  // at any time, one that its initiator can RDMA-write is sealed by contract only (E-12), and a session past
+  // its pin share may not hold more: those are sent from a copy made now.
   std::optional<rdma::Write> write;
   std::optional<std::uint64_t> pinned;
   const std::uint32_t length = octets_to_write(entry, request.destination, target.config.block_size);
   if (length > 0) {  // nothing to write for Data Length 0 (G-46)
     write.emplace();
     write->destination = {request.destination.stag, request.destination.tagged_offset};
-    const Octets block = target.pool.block(entry.block_offset).first(length);
-    if (entry.sealed() && session().try_pin(entry.block_offset)) {
-      write->source = block;
+    if (entry.sealed() && !target.peer_writes(entry.block_offset) && session().try_pin(entry.block_offset)) {
+      write->source = target.pool.block(entry.block_offset).first(length);
       pinned = entry.block_offset;
     } else {
-      auto copy = std::make_shared<std::vector<std::byte>>(block.begin(), block.end());
+      auto copy = std::make_shared<std::vector<std::byte>>(target.copy_block(entry.block_offset, length));
       write->source = *copy;
       write->keep_alive = std::move(copy);
       target.copied_loads.fetch_add(1, std::memory_order_relaxed);

@@ -28,6 +28,9 @@ std::shared_ptr<Operation> Operation::make(std::shared_ptr<Session> session, con
   if (std::holds_alternative<wire::AllocStore>(request)) {
     return std::make_shared<AllocStoreOperation>(std::move(session), request);
   }
+  if (std::holds_alternative<wire::Bind>(request)) {
+    return std::make_shared<BindOperation>(std::move(session), request);
+  }
   return std::make_shared<FreeOperation>(std::move(session), request);
 }
 

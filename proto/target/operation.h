@@ -1,5 +1,5 @@
 // One request from its arrival to its completion. Each section of the draft has its handler: load.cc (6.1),
-// store.cc (6.2), alloc_store.cc (6.3), free.cc (6.4). Internal to proto/target.
+// store.cc (6.2), alloc_store.cc (6.3), free.cc (6.4), bind.cc (6.6). Internal to proto/target.
 
 #pragma once
 

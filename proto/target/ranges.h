@@ -11,6 +11,7 @@
 #include <optional>
 #include <shared_mutex>
 
+#include "proto/memory/partition.h"
 #include "proto/memory/quota.h"
 
 namespace kbtp::target {
@@ -22,8 +23,9 @@ struct Range {
   std::uint64_t count = 0;
   memory::OwnerId owner{};
   std::uint32_t quota = 0;
-  std::uint32_t domain = 0;  ///< index of the trust domain
-  bool persistent = false;   ///< of a configured identity: outlives its sessions
+  std::uint32_t domain = 0;                ///< index of the trust domain
+  bool persistent = false;                 ///< of a configured identity: outlives its sessions
+  memory::Partition* partition = nullptr;  ///< of a DIRECT_ALLOC initiator, which has its own ring; else none
   std::weak_ptr<Session> live;
 
   [[nodiscard]] bool contains(std::uint64_t handle) const { return handle >= base && handle - base < count; }

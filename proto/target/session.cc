@@ -75,7 +75,7 @@ void Session::on_received(const rdma::Received& received) {
 
 void Session::handle_request(Octets payload) {
   // G-15 steps 1 to 6
-  const auto request = wire::decode_request(payload, {}, core_->config.assignment);
+  const auto request = wire::decode_request(payload, granted_, core_->config.assignment);
   if (!request) {
     const wire::WireError& error = request.error();
     if (fault(Fault::stray_message_ignored) && error.disconnects()) return;
@@ -109,13 +109,16 @@ void Session::handle_request(Octets payload) {
   }
 }
 
-void Session::read(const std::shared_ptr<Operation>& operation, MutableOctets sink,
-                   const rdma::RemoteBuffer& source) {
+void Session::read(const std::shared_ptr<Operation>& operation, std::uint64_t block_offset,
+                   const wire::DataDescriptor& source) {
   posted_.push_back({Posted::Kind::read, {}, operation, loop_.now()});
   std::vector<rdma::WorkRequest> requests;
-  rdma::RemoteBuffer from = source;
+  rdma::RemoteBuffer from{source.stag, source.tagged_offset};
   if (fault(Fault::store_reads_beside_descriptor)) from.tagged_offset += 4;
-  requests.emplace_back(rdma::Read{next_work_++, sink, from});
+  requests.emplace_back(rdma::Read{.id = next_work_++,
+                                   .sink = core_->pool.block(block_offset).first(source.length),
+                                   .source = from,
+                                   .shared_sink = core_->shared(block_offset)});
   stream_->post(std::move(requests));
   if (read_timer_ == rdma::TimerId::none) watch_reads();
 }
@@ -155,6 +158,12 @@ void Session::on_completion(const rdma::Completion& completion) {
   if (posted.operation != nullptr) posted.operation->on_read(completion.status);
 }
 
+std::uint64_t Session::tickets_outstanding() {
+  if (direct_ == nullptr) return 0;
+  direct_->look_at_head();
+  return direct_->outstanding();
+}
+
 void Session::disconnect() {
   if (state_ == State::drain || state_ == State::closed) return;
   state_ = State::drain;
@@ -187,6 +196,7 @@ void Session::on_closed(const rdma::CloseReason& reason) {
   loop_.post([self = shared_from_this()] {});
   state_ = State::closed;
   stream_ = nullptr;
+  direct_.reset();
   for (rdma::TimerId* timer : {&hello_timer_, &read_timer_, &drain_timer_}) {
     if (*timer != rdma::TimerId::none) loop_.cancel(*timer);
     *timer = rdma::TimerId::none;

@@ -16,6 +16,7 @@
 
 #include "proto/rdma/provider.h"
 #include "proto/target/core.h"
+#include "proto/target/direct.h"
 #include "proto/target/operation.h"
 #include "proto/wire/completion.h"
 #include "proto/wire/hello.h"
@@ -44,7 +45,14 @@ class Session final : public rdma::StreamHandler, public std::enable_shared_from
   [[nodiscard]] bool owns(std::uint64_t handle) const {
     return range_ != nullptr && range_->contains(handle);
   }
+  [[nodiscard]] const Range& range() const { return *range_; }
   [[nodiscard]] memory::OwnerId owner() const { return range_->owner; }
+  /// The ring that this session's blocks come from.
+  [[nodiscard]] memory::Ring& ring() const { return core_->ring_of(*range_); }
+  /// What it has been granted of the direct modes; nothing, or until the stream ends.
+  [[nodiscard]] DirectAccess* direct() const { return direct_.get(); }
+  /// Tickets that the initiator has taken by itself and not yet bound, as Head stands now.
+  [[nodiscard]] std::uint64_t tickets_outstanding();
   /// Whether the handle is in a range of the session's trust domain (G-25, P-11).
   [[nodiscard]] bool sees(std::uint64_t handle) const;
   /// RDMA Reads are possible at all (G-35).
@@ -57,9 +65,9 @@ class Session final : public rdma::StreamHandler, public std::enable_shared_from
 
   // For operations.
 
-  /// `sink` := the initiator's buffer; ends in operation->on_read().
-  void read(const std::shared_ptr<Operation>& operation, MutableOctets sink,
-            const rdma::RemoteBuffer& source);
+  /// The front of the block := the initiator's buffer; ends in operation->on_read().
+  void read(const std::shared_ptr<Operation>& operation, std::uint64_t block_offset,
+            const wire::DataDescriptor& source);
   /// Pins `block_offset` if the session's share allows; the pin drops when the Write that complete() gets
   /// ends.
   [[nodiscard]] bool try_pin(std::uint64_t block_offset);
@@ -99,6 +107,7 @@ class Session final : public rdma::StreamHandler, public std::enable_shared_from
   void claim_range(const wire::Hello& hello);
   [[nodiscard]] bool open_private_range(const wire::Hello& hello);
   void accept_hello(const wire::Hello& hello);
+  [[nodiscard]] bool open_direct_modes(const wire::Hello& hello, wire::HelloAck& ack);
   void refuse_hello(const wire::Hello& hello, wire::Status status);
 
   // completion.cc
@@ -121,7 +130,10 @@ class Session final : public rdma::StreamHandler, public std::enable_shared_from
   rdma::Stream* stream_ = nullptr;
   State state_ = State::connecting;
   std::uint32_t domain_ = 0;
+  const NamedRange* named_ = nullptr;
   std::shared_ptr<Range> range_;
+  wire::Features granted_;
+  std::unique_ptr<DirectAccess> direct_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Operation>> operations_;  // outstanding, by Request ID
   std::deque<Posted> posted_;
   std::uint64_t next_work_ = 0;    // id of the next work request

@@ -1,7 +1,6 @@
 // KBTP 6.2: Block Mapped Store.
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/fault.h"
 #include "proto/target/check.h"
@@ -17,7 +16,6 @@ void StoreOperation::run() {
 
   // KBTP 6.2 step 2: the data, from the inline payload or by RDMA Read, goes into the block.
   const wire::DataDescriptor& source = body().source;
-  const MutableOctets block = core().pool.block(entry.block_offset).first(source.length);
   if (!body().inline_data && source.length > 0) {
     // The Read's sink is open to its Read Response alone (G-52). Until SUCCESS the content is indeterminate,
     // while the entry stays as it is (G-18).
@@ -25,12 +23,13 @@ void StoreOperation::run() {
       const auto self = shared_from_this();
       finish(
           {.generation = entry.generation, .data_length = source.length, .block_offset = entry.block_offset});
-      return session().read(self, block, {source.stag, source.tagged_offset});
+      return session().read(self, entry.block_offset, source);
     }
-    return session().read(shared_from_this(), block, {source.stag, source.tagged_offset});
+    return session().read(shared_from_this(), entry.block_offset, source);
   }
-  if (body().inline_data) std::copy(body().inline_data->begin(), body().inline_data->end(), block.begin());
-  if (fault(Fault::store_inline_corrupts) && !block.empty()) block.front() ^= std::byte{1};
+  if (body().inline_data) core().write_block(entry.block_offset, *body().inline_data);
+  if (fault(Fault::store_inline_corrupts) && source.length > 0)
+    core().pool.block(entry.block_offset).front() ^= std::byte{1};
   data_is_in_place();
 }
 

@@ -49,7 +49,11 @@ struct Snapshot {
   std::uint64_t pinned_blocks = 0;  ///< being sent from where they lie
   std::uint64_t quota_granted = 0;  ///< sum over all ranges, at most F - R
   std::uint64_t usage = 0;          ///< blocks charged to quotas
-  std::uint64_t copied_loads = 0;   ///< LOADs sent from a private copy (unsealed, or past the allowance)
+  /// LOADs sent from a private copy: unsealed, past the allowance, or of a block that a peer may write.
+  std::uint64_t copied_loads = 0;
+  std::uint64_t direct_sessions = 0;      ///< open sessions with a direct mode (6.6)
+  std::uint64_t tickets_outstanding = 0;  ///< taken by initiators themselves and not yet bound
+  std::uint64_t tickets_abandoned = 0;    ///< never bound: timed out, or open when their session ended
   std::map<wire::Opcode, OperationCounters> operations;
 };
 
