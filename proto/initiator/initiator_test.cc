@@ -250,6 +250,7 @@ TEST_F(InitiatorTest, Rfc5042_6_2_2_InvalidatingWhatWasNotNamedEndsTheSession) {
   EXPECT_NE(outcomes[0].error.find("invalidated"), std::string::npos) << outcomes[0].error;
 }
 
+// Rules: RFC5042-6.3.3-01
 TEST_F(InitiatorTest, G12_PlainCompletionIsInvalidatedLocally) {
   target.on_request = [&](const wire::Header& request, Octets) { target.complete(request); };
   ASSERT_TRUE(connect());

@@ -49,6 +49,7 @@ TEST(Pool, G_45_SizesThatCannotBeAreRefused) {
   EXPECT_FALSE(Pool::create(1, 8192, ~std::uint64_t{0} - 4095));
 }
 
+// Rules: RFC5042-6.3.2-01, RFC5042-A-02
 TEST(Pool, StartsZeroedAndG_43_ScrubZeroesTheWholeBlockOnly) {
   const auto pool = Pool::create(3, 64);
   ASSERT_TRUE(pool);

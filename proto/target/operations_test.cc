@@ -128,6 +128,7 @@ TEST_F(Operations, Kbtp_3_2_05_GenerationNeverBecomesZero) {
   EXPECT_EQ(last, 2) << "65536 steps over 65535 values";
 }
 
+// Rules: RFC5042-6.3.3-01
 TEST_F(Operations, Kbtp_5_1_11_InvalidateNamesTheDescriptorsStag) {
   one.answer(one.alloc_inline(0, pattern(8, 1), true));
   std::vector<std::byte> once(64);
@@ -291,6 +292,7 @@ TEST(Pins, E5_UnsealedBlocksAndThosePastTheShareAreSentFromCopies) {
 }
 
 // White box: LOAD never shows more than Data Length octets, so that only the pool itself can tell.
+// Rules: RFC5042-6.3.2-01, RFC5042-A-02
 TEST(Scrub, G43_BlocksAreClearedWhenAnotherDomainMayGetThem) {
   for (const bool several : {false, true}) {
     auto config = small_config();

@@ -232,6 +232,7 @@ TEST(Session, G24_AnonymousRangeIsFreedAndClearedAtItsEnd) {
   EXPECT_EQ(s.sessions_open, 0u);
 }
 
+// Rules: RFC5042-2.1-02, RFC5040-8.1.2-03
 TEST(Session, G25_RangesOfOtherDomainsAreInvisible) {
   auto config = config_with_alice();
   config.initiators.front().domain = "red";

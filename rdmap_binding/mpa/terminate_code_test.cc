@@ -6,6 +6,7 @@
 namespace kbtp {
 namespace {
 
+// Rules: RFC5040-4.8-01
 TEST(TerminateCode, Rfc5040_4_8_01_PacksAsFigure8) {
   EXPECT_EQ(terminate::kDdpUntaggedTooLong.packed(), 0x1205);
   EXPECT_EQ(TerminateCode::from_packed(0x2007), terminate::kMpaNoMatchingRtr);

@@ -8,6 +8,7 @@
 namespace kbtp::rdmap {
 namespace {
 
+// Rules: RFC5040-4.1-01
 TEST(RdmapOpcode, Rfc5040_4_1_01_ControlOctetsAreAsInTheFigures) {
   for (std::size_t opcode = 0; opcode < kOpcodes.size(); ++opcode) {
     EXPECT_EQ(static_cast<std::size_t>(kOpcodes[opcode].opcode), opcode);
@@ -23,6 +24,7 @@ TEST(RdmapOpcode, EveryControlOctetRoundTrips) {
   EXPECT_EQ(decode_control(0xB9), (Control{2, 3, 9}));
 }
 
+// Rules: RFC5040-4.1-04
 TEST(RdmapOpcode, Rfc5040_4_1_04_FactsAgreeWithTheGoldenMessages) {
   for (const auto& golden : golden::kMessages) {
     SCOPED_TRACE(golden.name);

@@ -144,6 +144,7 @@ TEST(RdmapSegment, BadMessagesGetTheirTripleAndOctet) {
   }
 }
 
+// Rules: RFC5040-4.1-06
 TEST(RdmapSegment, Rfc5040_4_1_06_ReservedBitsAreIgnored) {
   for (const auto& golden : golden::kMessages) {
     auto octets = octets_of(golden.hex);

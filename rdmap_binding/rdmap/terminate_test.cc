@@ -22,6 +22,7 @@ std::string terminate_header(std::string_view name) {
   return to_hex(Octets(octets_of(golden_hex(name))).subspan(ddp::kUntaggedHeaderSize));
 }
 
+// Rules: RFC5040-4.8-03
 TEST(Terminate, Rfc5040_4_8_03_DdpErrorOnTaggedShowsThatHeader) {
   const auto write = octets_of(golden_hex("rdma_write"));
   const auto offender = make_offender(write, write.size());
@@ -29,6 +30,7 @@ TEST(Terminate, Rfc5040_4_8_03_DdpErrorOnTaggedShowsThatHeader) {
             terminate_header("terminate_tagged_base_or_bounds"));
 }
 
+// Rules: RFC5040-4.8-03
 TEST(Terminate, Rfc5040_4_8_03_DdpErrorOnUntaggedShowsThatHeader) {
   const auto send = octets_of(golden_hex("send"));
   EXPECT_EQ(
@@ -36,6 +38,7 @@ TEST(Terminate, Rfc5040_4_8_03_DdpErrorOnUntaggedShowsThatHeader) {
       terminate_header("terminate_untagged_no_buffer"));
 }
 
+// Rules: RFC5040-7.1-04
 TEST(Terminate, Rfc5040_7_1_04_ProtectionErrorOnAReadRequestShowsBothHeaders) {
   const auto request = octets_of(golden_hex("read_request"));
   EXPECT_EQ(
@@ -43,6 +46,7 @@ TEST(Terminate, Rfc5040_7_1_04_ProtectionErrorOnAReadRequestShowsBothHeaders) {
       terminate_header("terminate_read_request_access_rights"));
 }
 
+// Rules: RFC5040-4.8-03, RFC5040-4.8-08, RFC5040-7.1-02
 TEST(Terminate, Rfc5040_4_8_03_LlpAndLocalErrorsShowNothing) {
   const auto send = octets_of(golden_hex("send"));
   const auto offender = make_offender(send, send.size());
@@ -52,6 +56,7 @@ TEST(Terminate, Rfc5040_4_8_03_LlpAndLocalErrorsShowNothing) {
   EXPECT_EQ(to_hex(make_terminate(terminate::kDdpLocalCatastrophic, offender).octets()), "10000000");
 }
 
+// Rules: RFC5040-4.8-02, RFC5040-4.8-03, RFC5040-4.8-05, RFC5040-4.8-06, RFC5040-4.8-07, RFC5040-4.8-08
 TEST(Terminate, Rfc5040_Figure10_OnlyAProtectionErrorShowsTheReadRequest) {
   const auto request = octets_of(golden_hex("read_request"));
   const auto offender = make_offender(request, request.size());
@@ -79,6 +84,7 @@ TEST(Terminate, Rfc7306_8_1_02_AnAtomicsProtectionErrorShowsNoRdmaHeader) {
   EXPECT_EQ(message->segment_length, 70);
 }
 
+// Rules: RFC5040-4.8-07
 TEST(Terminate, Rfc5040_4_8_07_ReadRequestIsShownAdvanced) {
   const ReadRequest request{1, 0x1000, 5000, 2, 0xFFFFFFFFFFFFFF00};
   EXPECT_EQ(request.advanced(2048), (ReadRequest{1, 0x1800, 2952, 2, 0x700}));

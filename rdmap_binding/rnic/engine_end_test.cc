@@ -98,6 +98,7 @@ TEST(EngineEnd, IdleStreamHasNoDeadline) {
   EXPECT_EQ(pair.b->engine.deadline(), kNever);
 }
 
+// Rules: RFC5040-7-02
 TEST(EngineEnd, TerminatedStreamEndsWithoutThePeersFin) {
   Responder target;
   target.answer(Untagged{.body = pattern(8)}.fpdu());

@@ -168,6 +168,7 @@ TEST_F(EngineErrors, Rfc5041_4_1_06_TaggedVersionIs1_1_04) {
   expect(Tagged{.ddp_control = 0xC2, .stag = writable, .to = 0x1000, .body = pattern(8)}.ulpdu(),
          terminate::kDdpTaggedInvalidVersion);
 }
+// Rules: RFC5040-8.1.1-06, RFC5042-6.2.2-02
 TEST_F(EngineErrors, Rfc5041_8_3_1_06_RevokedStagIs1_1_00) {
   target.stream().revoke(writable);
   expect(Tagged{.stag = writable, .to = 0x1000, .body = pattern(8)}.ulpdu(),
@@ -192,6 +193,7 @@ TEST_F(EngineErrors, Rfc5041_4_3_05_RepeatedMsnIs1_2_03) {
 TEST_F(EngineErrors, Rfc5041_7_1_03_MoGapIs1_2_04) {
   expect(Untagged{.msn = 2, .mo = 8, .body = pattern(8)}.ulpdu(), terminate::kDdpUntaggedInvalidMo);
 }
+// Rules: RFC5040-5.3-03
 TEST_F(EngineErrors, Rfc5041_7_1_04_LongerThanTheReceiveIs1_2_05) {
   expect(Untagged{.msn = 2, .body = pattern(65)}.ulpdu(), terminate::kDdpUntaggedTooLong);
 }
@@ -209,45 +211,56 @@ TEST_F(EngineErrors, Rfc5041_4_4_01_ShorterThanADdpHeaderIs1_0_00) {
 
 // --- RDMAP -----------------------------------------------------------------------------------------------
 
+// Rules: RFC5040-7.2-03
 TEST_F(EngineErrors, Rfc5040_7_2_03_VersionIs0_2_05) {
   expect(Untagged{.rdmap_control = 0x83, .msn = 2, .body = pattern(8)}.ulpdu(),
          terminate::kRdmapInvalidVersion);
 }
+// Rules: RFC5040-7.2-02
 TEST_F(EngineErrors, Rfc5040_7_2_02_OpcodesWithoutAMeaningAre0_2_06) {
   expect(Untagged{.rdmap_control = 0x4C, .msn = 2, .body = pattern(8)}.ulpdu(),
          terminate::kRdmapUnexpectedOpcode);
 }
+// Rules: RFC5040-4.1-03
 TEST_F(EngineErrors, Rfc5040_4_1_03_TaggedSendIs0_2_06) {
   expect(Tagged{.rdmap_control = 0x43, .stag = writable, .to = 0x1000, .body = pattern(8)}.ulpdu(),
          terminate::kRdmapUnexpectedOpcode);
 }
+// Rules: RFC5040-4.1-04
 TEST_F(EngineErrors, Rfc5040_4_1_04_SendOnTheRequestQueueIs0_2_06) {
   expect(Untagged{.qn = 1, .msn = 1, .body = pattern(8)}.ulpdu(), terminate::kRdmapUnexpectedOpcode);
 }
+// Rules: RFC5040-7.2-06, RFC5040-7.1-04
 TEST_F(EngineErrors, Rfc5040_7_2_06_ReadOfAnUnknownStagIs0_1_00) {
   expect(read_request(1, reading(0x1234, 0x1000, 8)).ulpdu(), terminate::kRdmapInvalidStag,
          Copy::header_read);
 }
+// Rules: RFC5040-7.2-09
 TEST_F(EngineErrors, Rfc5040_7_2_09_ReadOneOctetBeyondIs0_1_01) {
   expect(read_request(1, reading(readable, 0x1001, 4096)).ulpdu(), terminate::kRdmapBaseOrBounds,
          Copy::header_read);
 }
+// Rules: RFC5040-7.2-11
 TEST_F(EngineErrors, Rfc5040_7_2_11_ReadWithoutReadRightIs0_1_02) {
   expect(read_request(1, reading(writable, 0x1000, 8)).ulpdu(), terminate::kRdmapAccessRights,
          Copy::header_read);
 }
+// Rules: RFC5040-7.2-07, RFC5040-8.1.1-02, RFC5040-5.2.1-08
 TEST_F(EngineErrors, Rfc5040_7_2_07_ReadOfAnotherStreamsStagIs0_1_03) {
   expect(read_request(1, reading(other_stream, 0x1000, 8)).ulpdu(), terminate::kRdmapStagNotAssociated,
          Copy::header_read);
 }
+// Rules: RFC5040-8.1.1-01
 TEST_F(EngineErrors, Rfc5040_8_1_1_01_ReadOfAnotherDomainsStagIs0_1_03) {
   expect(read_request(1, reading(other_domain, 0x1000, 8)).ulpdu(), terminate::kRdmapStagNotAssociated,
          Copy::header_read);
 }
+// Rules: RFC5040-7.2-10
 TEST_F(EngineErrors, Rfc5040_7_2_10_ReadThatWrapsIs0_1_04) {
   expect(read_request(1, reading(readable, ~std::uint64_t{0} - 3, 8)).ulpdu(), terminate::kRdmapToWrap,
          Copy::header_read);
 }
+// Rules: RFC5040-5.2.2-02, RFC5040-6.1-04
 TEST_F(EngineErrors, Rfc5040_5_2_2_02_MoreReadsThanTheIrdIs1_2_02) {
   // All in one run of octets, so that no answer goes out between them.
   const auto third = read_request(3, reading(readable, 0x1000, 8));
@@ -260,31 +273,38 @@ TEST_F(EngineErrors, Rfc5040_5_2_2_02_MoreReadsThanTheIrdIs1_2_02) {
   answers.erase(answers.begin(), answers.begin() + 2);
   expect_terminate(answers, third.ulpdu(), terminate::kDdpUntaggedNoBuffer, Copy::header);
 }
+// Rules: RFC5040-4.4-01
 TEST_F(EngineErrors, Rfc5040_4_4_01_ReadRequestOf27OctetsIs0_2_FF) {
   auto request = read_request(1, reading(readable, 0x1000, 8));
   request.body.pop_back();
   expect(request.ulpdu(), terminate::kRdmapOperationUnspecified);
 }
+// Rules: RFC5040-7.2-04
 TEST_F(EngineErrors, Rfc5040_7_2_04_InvalidateOfAnUnknownStagIs0_1_09) {
   expect(Untagged{.rdmap_control = 0x44, .invalidate = 0x1234, .msn = 2, .body = pattern(8)}.ulpdu(),
          terminate::kRdmapStagCannotBeInvalidated);
 }
+// Rules: RFC5040-8.1.1-07
 TEST_F(EngineErrors, Rfc5040_8_1_1_07_InvalidateOfADomainsStagIs0_1_09) {
   expect(Untagged{.rdmap_control = 0x44, .invalidate = of_domain, .msn = 2, .body = pattern(8)}.ulpdu(),
          terminate::kRdmapStagCannotBeInvalidated);
 }
+// Rules: RFC5040-7.2-05
 TEST_F(EngineErrors, Rfc5040_7_2_05_InvalidateOfAnotherStreamsStagIs0_1_09) {
   expect(Untagged{.rdmap_control = 0x46, .invalidate = other_stream, .msn = 2, .body = pattern(8)}.ulpdu(),
          terminate::kRdmapStagCannotBeInvalidated);
 }
+// Rules: RFC5040-5.3-08
 TEST_F(EngineErrors, Rfc5040_5_3_08_InvalidateWithoutTheRightToItIs0_1_09) {
   expect(Untagged{.rdmap_control = 0x44, .invalidate = writable, .msn = 2, .body = pattern(8)}.ulpdu(),
          terminate::kRdmapStagCannotBeInvalidated);
 }
+// Rules: RFC5040-5.2.2-04
 TEST_F(EngineErrors, Rfc5040_5_2_2_04_ReadResponseToAnUnknownStagIs1_1_00) {
   expect(Tagged{.rdmap_control = 0x42, .stag = 0x1234, .body = pattern(8)}.ulpdu(),
          terminate::kDdpTaggedInvalidStag);
 }
+// Rules: RFC5040-5.2.2-04
 TEST_F(EngineErrors, Rfc5040_5_2_2_04_UnsolicitedReadResponseToAGoodStagIs0_2_06) {
   expect(Tagged{.rdmap_control = 0x42, .stag = writable, .to = 0x1000, .body = pattern(8)}.ulpdu(),
          terminate::kRdmapUnexpectedOpcode);
@@ -325,6 +345,7 @@ TEST_F(EngineErrors, Rfc7306_6_3_05_ImmediateOf7OctetsIs0_2_FF) {
 
 // --- Order and tolerance ---------------------------------------------------------------------------------
 
+// Rules: RFC5040-7.1-05
 TEST_F(EngineErrors, Rfc5040_7_1_05_TheFirstOfTwoBadFramesIsTold) {
   const auto first = Tagged{.stag = 0x1, .to = 0x1000, .body = pattern(8)};
   target.end->feed(joined({first.fpdu(), Untagged{.qn = 4, .body = pattern(8)}.fpdu()}));
@@ -332,6 +353,7 @@ TEST_F(EngineErrors, Rfc5040_7_1_05_TheFirstOfTwoBadFramesIsTold) {
                    Copy::header);
 }
 
+// Rules: RFC5040-4.8-07
 TEST_F(EngineErrors, Rfc5040_4_8_07_RevokedWhileAnsweringTellsTheProgress) {
   // 4096 octets take three segments at an EMSS of 1460; the region goes after the first has been taken.
   const auto request = read_request(1, reading(readable, 0x1000, 4096));
@@ -359,17 +381,20 @@ TEST_F(EngineErrors, Rfc5040_4_8_07_RevokedWhileAnsweringTellsTheProgress) {
   EXPECT_GT(sent, 0U);
 }
 
+// Rules: RFC5040-5.1-05
 TEST_F(EngineErrors, Rfc5041_5_2_09_ZeroLengthWriteNamesNoMemory) {
   EXPECT_TRUE(target.answer(Tagged{.stag = 0xDEAD, .to = ~std::uint64_t{0}}.fpdu()).empty());
   EXPECT_FALSE(target.recorder().closed.has_value());
 }
 
+// Rules: RFC5040-5.2.1-09, RFC5040-5.2.1-10
 TEST_F(EngineErrors, Rfc5040_5_2_1_09_ZeroLengthReadValidatesNothing) {
   const auto answers = target.answer(read_request(1, reading(0xDEAD, ~std::uint64_t{0}, 0)).fpdu());
   ASSERT_EQ(answers.size(), 1U);
   EXPECT_EQ(to_hex(answers[0]), "c1420000abcd0000000000000077");
 }
 
+// Rules: RFC5040-4.1-06, RFC5040-4.1-07
 TEST_F(EngineErrors, ReservedBitsAreIgnored) {
   EXPECT_TRUE(
       target.answer(Untagged{.ddp_control = 0x7D, .rdmap_control = 0x73, .invalidate = 9, .msn = 2}.fpdu())
@@ -385,6 +410,7 @@ TEST_F(EngineErrors, Rfc5044_4_1_03_PadValueIsIgnored) {
   EXPECT_EQ(target.recorder().received.size(), 2U);
 }
 
+// Rules: RFC5040-5.4-03
 TEST_F(EngineErrors, Rfc5040_5_4_03_TerminateEndsTheStream) {
   target.stream().post({rdma::Send{1, pattern(4), false, std::nullopt}});
   EXPECT_TRUE(
@@ -402,6 +428,7 @@ TEST_F(EngineErrors, Rfc5040_5_4_03_TerminateEndsTheStream) {
   EXPECT_EQ(target.recorder().completions[0].status, rdma::WorkStatus::flushed);
 }
 
+// Rules: RFC5040-5.3-08
 TEST_F(EngineErrors, Rfc5040_5_3_08_GoodInvalidateRevokes) {
   const auto stag =
       target.stream().register_region({memory, Access::remote_write, Content::octets, 0, true})->stag;
@@ -450,6 +477,7 @@ TEST_F(EngineSink, RefusesAnotherOffset) {
          terminate::kDdpTaggedBaseOrBounds);
   expect_sink_untouched();
 }
+// Rules: RFC5040-5.2.2-04
 TEST_F(EngineSink, RefusesMoreThanWasAskedFor) {
   expect(Tagged{.rdmap_control = 0x42, .stag = stag, .to = to, .body = pattern(81)}.ulpdu(),
          terminate::kDdpTaggedBaseOrBounds);
@@ -463,12 +491,14 @@ TEST_F(EngineSink, AResponseThatNeverEndsCannotWritePastIt) {
          terminate::kDdpTaggedBaseOrBounds);
   EXPECT_EQ(sink[80], std::byte{0x11});
 }
+// Rules: RFC5040-5.2.2-04
 TEST_F(EngineSink, AShortResponseIsAnError) {
   expect(Tagged{.rdmap_control = 0x42, .stag = stag, .to = to, .body = pattern(8)}.ulpdu(),
          terminate::kRdmapOperationUnspecified);
   ASSERT_EQ(target.recorder().completions.size(), 1U);
   EXPECT_EQ(target.recorder().completions[0].status, rdma::WorkStatus::flushed);
 }
+// Rules: RFC5042-6.2.2-01, RFC5042-A-01
 TEST_F(EngineSink, IsGoneAfterTheResponse) {
   target.answer(Tagged{.rdmap_control = 0x42, .stag = stag, .to = to, .body = pattern(80)}.fpdu());
   expect(Tagged{.rdmap_control = 0x42, .stag = stag, .to = to, .body = pattern(80)}.ulpdu(),

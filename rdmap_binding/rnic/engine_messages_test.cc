@@ -198,6 +198,7 @@ TEST(EngineMessages, Rfc5041_5_2_08_SendsOfEverySizeArriveWhole) {
   }
 }
 
+// Rules: RFC5040-6.1-03
 TEST(EngineMessages, Rfc5040_6_1_03_ReadsPastTheOrdWait) {
   rdma::StreamOptions narrow;
   narrow.ord = 2;
@@ -218,6 +219,7 @@ TEST(EngineMessages, Rfc5040_6_1_03_ReadsPastTheOrdWait) {
   EXPECT_EQ(ulpdus(pair.a->drain()).size(), 2U);
 }
 
+// Rules: RFC5040-6.1-03
 TEST(EngineMessages, Rfc5040_6_1_03_ReadsPastTheOrdGoWhenAnswersCome) {
   rdma::StreamOptions narrow;
   narrow.ord = 2;
@@ -252,6 +254,7 @@ TEST(EngineMessages, ReadWithoutDepthIsRefusedLocally) {
   EXPECT_EQ(pair.b->recorder.received.size(), 1U);
 }
 
+// Rules: RFC5040-5.5-15
 TEST(EngineMessages, Rfc5040_5_5_15_CompletionsInTheOrderPosted) {
   Pair pair;
   pair.run();

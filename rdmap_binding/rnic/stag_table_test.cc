@@ -27,6 +27,7 @@ class StagTableTest : public testing::Test {
   }
 };
 
+// Rules: RFC5040-8.1.1-03, RFC5042-6.2.1-01
 TEST_F(StagTableTest, Rfc5040_8_1_1_03_BoundsToTheOctet) {
   const auto stag = table.add(StreamId{1}, {memory, Access::remote_write, Content::octets, 100, false})->stag;
   EXPECT_EQ(error(stag, 100, 64), std::nullopt);
@@ -51,6 +52,7 @@ TEST_F(StagTableTest, RegionUpToTheLastTaggedOffset) {
       table.add(StreamId{1}, {memory, Access::remote_write, Content::octets, ~std::uint64_t{0} - 63, false}));
 }
 
+// Rules: RFC5040-8.1.1-01, RFC5040-8.1.1-02, RFC5042-6.1.1-02
 TEST_F(StagTableTest, Rfc5041_8_2_ScopesOfStreamAndDomain) {
   const auto mine = table.add(DomainId{1}, {memory, Access::remote_write, Content::octets, 0, false})->stag;
   const auto others = table.add(DomainId{2}, {memory, Access::remote_write, Content::octets, 0, false})->stag;
@@ -62,6 +64,7 @@ TEST_F(StagTableTest, Rfc5041_8_2_ScopesOfStreamAndDomain) {
   EXPECT_EQ(error(mine + 1, 0, 1), StagFault::invalid);
 }
 
+// Rules: RFC5042-6.3.5-01, RFC5040-8.1.1-05
 TEST_F(StagTableTest, Rfc5042_6_3_5_RightsAreThoseGranted) {
   const auto stag = table.add(StreamId{1}, {memory, Access::remote_write, Content::octets, 0, false})->stag;
   EXPECT_EQ(error(stag, 0, 1, Access::remote_read), StagFault::access);
@@ -78,6 +81,7 @@ TEST_F(StagTableTest, WordsAreAlignedAndNeverOpenToWrites) {
   EXPECT_FALSE(table.add(StreamId{1}, {memory, Access::remote_atomic, Content::octets, 0, false}));
 }
 
+// Rules: RFC5040-8.1.1-07
 TEST_F(StagTableTest, Rfc5040_8_1_1_07_OnlyOwnAndAllowedStagsAreInvalidatedByAPeer) {
   EXPECT_FALSE(table.add(DomainId{1}, {memory, Access::remote_write, Content::octets, 0, true}));
   const auto domain = table.add(DomainId{1}, {memory, Access::remote_write, Content::octets, 0, false})->stag;
@@ -90,6 +94,7 @@ TEST_F(StagTableTest, Rfc5040_8_1_1_07_OnlyOwnAndAllowedStagsAreInvalidatedByAPe
   EXPECT_FALSE(table.exists(open));
 }
 
+// Rules: RFC5040-8.1.1-08, RFC5040-8.1.1-13, RFC5042-6.1.1-03
 TEST_F(StagTableTest, Rfc5040_8_1_1_08_StagsAreSpreadOverTheWholeRange) {
   std::set<rdma::STag> seen;
   std::size_t high = 0;
