@@ -11,7 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "proto/initiator/direct_alloc.h"
 #include "proto/initiator/initiator.h"
+#include "proto/initiator/one_sided.h"
 #include "proto/wire/completion.h"
 #include "proto/wire/request.h"
 
@@ -19,6 +21,7 @@ namespace kbtp::initiator {
 
 class SessionImpl final : public Session,
                           public rdma::StreamHandler,
+                          private AllocationHost,
                           public std::enable_shared_from_this<SessionImpl> {
  public:
   SessionImpl(rdma::Provider& provider, ConnectOptions options, Connected connected);
@@ -65,17 +68,30 @@ class SessionImpl final : public Session,
     closed,
   };
   struct Pending {
-    std::vector<std::byte> message;            ///< the request, until it is sent
+    std::vector<std::byte> message;  ///< the request, until it is sent
+    rdma::Task begin;                ///< instead of a message: takes the credit and goes on by itself
+    wire::Opcode opcode = wire::Opcode::load;
     std::optional<rdma::STag> may_invalidate;  ///< INVALIDATE was asked for
     Done done;
-    TimePoint deadline{};
   };
 
-  void refuse(DirectFailure failure, std::string why, Done done);
+  [[nodiscard]] Outcome ended() const;
+  void answer_later(const Outcome& outcome, Done done);
   void submit(const wire::Request& request, Done done);
+  void enqueue(std::uint64_t id, Pending pending);
   void send_queued();
-  void send(std::uint64_t request_id, Pending pending);
+  [[nodiscard]] bool has_credit_for(const Pending& pending) const;
+  void send(std::uint64_t request_id, Pending pending, std::optional<rdma::Write> write);
+  void watch(std::uint64_t id);
   void watch_deadlines();
+  [[nodiscard]] bool is_idle() const;
+
+  // Direct modes (session_direct.cc).
+  [[nodiscard]] std::uint64_t begin_direct(Done done);
+  void finish_direct(std::uint64_t id, const Outcome& outcome);
+  void bind(std::optional<rdma::Write> write, const wire::Bind& bind, Done done) override;
+  void give_credit_back() override;
+
   void handle_hello_ack(Octets payload);
   void handle_completion(const rdma::Received& received);
   void fail(const std::string& why);
@@ -96,6 +112,10 @@ class SessionImpl final : public Session,
   std::uint64_t next_request_id_;
   std::deque<std::pair<std::uint64_t, Pending>> queue_;     ///< waiting for a credit, in order
   std::unordered_map<std::uint64_t, Pending> outstanding_;  ///< by Request ID
+  std::unordered_map<std::uint64_t, Done> direct_;          ///< direct operations, by an id of their own
+  std::uint32_t held_credits_ = 0;                          ///< by direct allocations whose BIND is not sent
+  OneSided one_sided_;
+  DirectAllocator allocator_;
   std::deque<std::pair<TimePoint, std::uint64_t>>
       deadlines_;  ///< in order of time; answered ones stay until due
   rdma::TimerId hello_timer_{};

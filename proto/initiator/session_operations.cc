@@ -100,49 +100,77 @@ void SessionImpl::free(std::uint64_t handle, std::uint16_t generation, Done done
   submit(wire::Free{head(handle, generation), {}}, std::move(done));
 }
 
+Outcome SessionImpl::ended() const {
+  Outcome outcome;
+  outcome.error = failure_.empty() ? "the session has ended" : failure_;
+  return outcome;
+}
+
+void SessionImpl::answer_later(const Outcome& outcome, Done done) {
+  loop_.post([done = std::move(done), outcome] { done(outcome); });
+}
+
 void SessionImpl::submit(const wire::Request& request, Done done) {
-  if (state_ != State::open) {
-    Outcome outcome;
-    outcome.error = failure_.empty() ? "the session has ended" : failure_;
-    loop_.post([done = std::move(done), outcome] { done(outcome); });
-    return;
-  }
+  if (state_ != State::open) return answer_later(ended(), std::move(done));
   const std::uint64_t request_id = next_request_id_++;
   wire::Request numbered = request;
   std::visit([&](auto& r) { r.head.request_id = request_id; }, numbered);
 
   Pending pending;
   pending.message = wire::encode(numbered, options_.assignment);
+  pending.opcode = wire::opcode(numbered);
   pending.may_invalidate = wire::stag_to_invalidate(numbered);
   pending.done = std::move(done);
-  pending.deadline = loop_.now() + options_.operation_deadline;
-  deadlines_.emplace_back(pending.deadline, request_id);
-  if (deadline_timer_ == rdma::TimerId::none) watch_deadlines();
-  queue_.emplace_back(request_id, std::move(pending));
+  if (pending.opcode == wire::Opcode::alloc_store) allocator_.charge();
+  enqueue(request_id, std::move(pending));
+}
+
+void SessionImpl::enqueue(std::uint64_t id, Pending pending) {
+  queue_.emplace_back(id, std::move(pending));
+  watch(id);
   send_queued();
 }
 
 // G-06: at most Max Requests without a completion.
+bool SessionImpl::has_credit_for(const Pending& pending) const {
+  std::size_t used = outstanding_.size() + held_credits_;
+  // docs/ring-model.md: an ALLOC_STORE may wait for the slot of an unbound ticket, so that the credit for its
+  // BIND is not lent out.
+  if (!pending.begin && allocator_.holds_spare_ticket() && info_.max_requests > 1) ++used;
+  return used < info_.max_requests;
+}
+
 void SessionImpl::send_queued() {
-  while (!queue_.empty() && outstanding_.size() < info_.max_requests && stream_ != nullptr) {
-    auto [request_id, pending] = std::move(queue_.front());
+  while (!queue_.empty() && stream_ != nullptr && has_credit_for(queue_.front().second)) {
+    auto [id, pending] = std::move(queue_.front());
     queue_.pop_front();
-    send(request_id, std::move(pending));
+    if (pending.begin) {
+      ++held_credits_;
+      pending.begin();
+    } else {
+      send(id, std::move(pending), {});
+    }
   }
 }
 
-void SessionImpl::send(std::uint64_t request_id, Pending pending) {
+void SessionImpl::send(std::uint64_t request_id, Pending pending, std::optional<rdma::Write> write) {
   std::vector<rdma::WorkRequest> requests;
+  if (write) requests.emplace_back(std::move(*write));
   requests.emplace_back(rdma::Send{0, std::move(pending.message), false, {}});
   outstanding_.emplace(request_id, std::move(pending));
   stream_->post_receives(1);  // for its completion, before it can come (G-06)
   stream_->post(std::move(requests));
 }
 
+void SessionImpl::watch(std::uint64_t id) {
+  deadlines_.emplace_back(loop_.now() + options_.operation_deadline, id);
+  if (deadline_timer_ == rdma::TimerId::none) watch_deadlines();
+}
+
 void SessionImpl::watch_deadlines() {
   deadline_timer_ = rdma::TimerId::none;
   const auto unanswered = [this](std::uint64_t id) {
-    return outstanding_.contains(id) ||
+    return outstanding_.contains(id) || direct_.contains(id) ||
            std::any_of(queue_.begin(), queue_.end(), [id](const auto& queued) { return queued.first == id; });
   };
   while (!deadlines_.empty()) {
@@ -185,6 +213,10 @@ void SessionImpl::handle_completion(const rdma::Received& received) {
   }
   const Pending pending = std::move(found->second);
   outstanding_.erase(found);
+  const bool succeeded = completion->status == wire::Status::success;
+  if (pending.opcode == wire::Opcode::free ? succeeded
+                                           : pending.opcode == wire::Opcode::alloc_store && !succeeded)
+    allocator_.discharge();
 
   Outcome outcome;
   outcome.answered = true;
@@ -203,8 +235,9 @@ void SessionImpl::handle_completion(const rdma::Received& received) {
 }
 
 void SessionImpl::on_completion(const rdma::Completion& completion) {
-  // Sends that were flushed end with the stream; on_closed() tells their operations.
+  // What was flushed ends with the stream; on_closed() tells its operations.
   if (completion.status == rdma::WorkStatus::bad_request) fail("the provider refused to send a request");
+  if (completion.id != 0) one_sided_.on_completion(completion);
 }
 
 }  // namespace kbtp::initiator

@@ -31,7 +31,9 @@ SessionImpl::SessionImpl(rdma::Provider& provider, ConnectOptions options, Conne
       options_(std::move(options)),
       connected_(std::move(connected)),
       loop_(provider.loop(options_.loop_index)),
-      next_request_id_(random_u64()) {}
+      next_request_id_(random_u64()),
+      one_sided_(loop_),
+      allocator_(*this, one_sided_, loop_, info_) {}
 
 void SessionImpl::start() {
   self_ = shared_from_this();
@@ -101,6 +103,8 @@ void SessionImpl::handle_hello_ack(Octets payload) {
   auto direct = direct_info(*ack, wanted_);
   if (!direct) return fail(direct.error().text);
   info_.direct = *direct;
+  one_sided_.open(*stream_);
+  allocator_.open(options_.operation_deadline);
   if (hello_timer_ != rdma::TimerId::none) loop_.cancel(hello_timer_);
   hello_timer_ = rdma::TimerId::none;
   state_ = State::open;
@@ -115,6 +119,7 @@ void SessionImpl::fail(const std::string& why) {
   if (state_ == State::failed || state_ == State::closed) return;
   state_ = State::failed;
   failure_ = why;
+  one_sided_.stop();
   if (stream_ != nullptr) stream_->abort(why);
 }
 
@@ -127,14 +132,16 @@ void SessionImpl::close() {
 }
 
 void SessionImpl::close_when_idle() {
-  if (state_ != State::closing || !outstanding_.empty() || !queue_.empty() || stream_ == nullptr) return;
+  if (state_ != State::closing || !is_idle() || stream_ == nullptr) return;
   if (!std::exchange(close_called_, true)) stream_->close(std::chrono::seconds(1));
 }
+
+bool SessionImpl::is_idle() const { return outstanding_.empty() && queue_.empty() && direct_.empty(); }
 
 void SessionImpl::on_peer_finished() {
   // A target that finishes first has ended the session; nothing that is outstanding will be answered.
   if (state_ == State::open || state_ == State::closing) {
-    if (outstanding_.empty() && queue_.empty()) {
+    if (is_idle()) {
       state_ = State::closing;
       return close_when_idle();
     }
@@ -158,6 +165,8 @@ void SessionImpl::on_closed(const rdma::CloseReason& reason) {
   loop_.post([self] {});  // the provider may still stand in its call
   state_ = State::closed;
   stream_ = nullptr;
+  one_sided_.close();
+  allocator_.close();
   for (rdma::TimerId* timer : {&hello_timer_, &deadline_timer_}) {
     if (*timer != rdma::TimerId::none) loop_.cancel(*timer);
     *timer = rdma::TimerId::none;
@@ -168,8 +177,12 @@ void SessionImpl::on_closed(const rdma::CloseReason& reason) {
   outcome.error = why_closed(reason);
   const auto outstanding = std::exchange(outstanding_, {});
   const auto queue = std::exchange(queue_, {});
+  const auto direct = std::exchange(direct_, {});
+  for (const auto& [id, done] : direct) done(outcome);
   for (const auto& [id, pending] : outstanding) pending.done(outcome);
-  for (const auto& [id, pending] : queue) pending.done(outcome);
+  for (const auto& [id, pending] : queue) {
+    if (pending.done) pending.done(outcome);
+  }
   if (const auto closed = std::exchange(closed_, {})) closed(reason);
 }
 
