@@ -14,7 +14,7 @@ std::optional<Event> translate(const trace::Event& from, ConnectionIndex connect
   Event out{.from = from.from == trace::Side::client ? Side::suite : Side::target,
             .connection = connection,
             .frame = from.frame.number};
-  if (from.octets) out.octets = *from.octets;
+  out.octets = to_vector(from.octets);
   if (from.as<trace::Startup>() != nullptr) {
     out.kind = Event::Kind::setup_frame;
   } else if (const auto* fpdu = from.as<trace::Fpdu>()) {
@@ -51,7 +51,7 @@ std::vector<Event> events_from_record(std::span<const RecordEntry> record, Conne
   std::vector<Event> out;
   trace::Agreement agreement;
   const trace::DecodeOptions options;
-  const auto sink = [&](trace::Event&& event) {
+  const auto sink = [&](const trace::Event& event) {
     if (auto translated = translate(event, connection)) out.push_back(std::move(*translated));
   };
   trace::IwarpStream streams[] = {{trace::Side::client, agreement, options, sink},

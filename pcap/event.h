@@ -2,12 +2,16 @@
 // headers, Sends put together and decoded as KBTP, ends of the TCP stream, octets that the capture lacks.
 //
 // Decoding is lenient where the codecs are strict: an FPDU is an event whatever is wrong with it, and carries
-// the error that a right receiver would answer with as far as that needs no state. Events own what they point
-// to: copies share the octets, and every span inside points into Event::octets.
+// the error that a right receiver would answer with as far as that needs no state.
+//
+// A decoder lends its events: their spans are valid until the callback returns. owned() makes one that keeps
+// what it points to; copies of that share the octets.
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,6 +67,7 @@ struct Fpdu {
   Extent extent = Extent::whole;
   CrcState crc = CrcState::unknown;
   bool pad_zero = true;
+  std::uint16_t markers = 0;       ///< that stood in it, the one in front of its length included
   std::optional<ddp::Header> ddp;  ///< nothing: the ULPDU is shorter than the header, or that is lacking
   rdmap::Control rdmap;            ///< meaningful with `ddp`
   std::uint32_t payload_length =
@@ -73,7 +78,7 @@ struct Fpdu {
       header;
   /// What a receiver without state must find wrong in the ULPDU. Only for whole FPDUs whose CRC is not bad.
   std::optional<WireError> error;
-  Octets ulpdu;  ///< what was kept of it (DecodeOptions::max_kept)
+  Octets ulpdu;  ///< without markers, as far as it is there
 
   [[nodiscard]] const ddp::TaggedHeader* tagged() const {
     return ddp ? std::get_if<ddp::TaggedHeader>(&*ddp) : nullptr;
@@ -124,13 +129,19 @@ struct Event {
   FrameRef frame;  ///< with which it was whole and in order: events of a connection are in this order
   std::uint64_t offset = 0;  ///< stream offset of its first octet
   std::variant<Startup, BadStartup, Fpdu, Message, TcpEnd, Missing, Note> what;
-  std::shared_ptr<const std::vector<std::byte>> octets;
+  /// What it was read from: the start-up frame, the FPDU from its first marker or length to its CRC, the
+  /// message put together; as far as it is there. Else empty.
+  Octets octets;
+  std::shared_ptr<const std::vector<std::byte>> storage;  ///< of an owned event
 
   template <class T>
   [[nodiscard]] const T* as() const {
     return std::get_if<T>(&what);
   }
 };
+
+/// The same event with octets of its own, of an FPDU that carries data at most `max_kept` of its ULPDU.
+[[nodiscard]] Event owned(const Event& event, std::size_t max_kept = std::numeric_limits<std::size_t>::max());
 
 /// One line without frame number and time: "RDMA Write STag 0x00001234 TO 0x1000, 4096 octets, last, CRC
 /// good".

@@ -269,6 +269,19 @@ std::string TransportAddress::to_string() const {
   return (v6 ? "[" + std::string(text) + "]" : std::string(text)) + ":" + std::to_string(port);
 }
 
+std::size_t FlowHash::operator()(const Flow& flow) const {
+  std::uint64_t hash = std::uint64_t{flow.low.port} << 16 | flow.high.port;
+  for (const TransportAddress* end : {&flow.low, &flow.high}) {
+    for (const std::size_t at : {0, 8}) {
+      std::uint64_t word;
+      std::memcpy(&word, end->host.data() + at, sizeof word);
+      hash = (hash ^ word) * 0x9E3779B97F4A7C15u;  // Fibonacci hashing: an odd number near 2^64 / phi
+      hash ^= hash >> 32;
+    }
+  }
+  return hash;
+}
+
 std::string Flow::to_string() const { return low.to_string() + " - " + high.to_string(); }
 
 }  // namespace kbtp::trace

@@ -33,14 +33,21 @@ enum class LinkType : std::uint16_t {
   linux_sll2 = 276,
 };
 
-/// A frame as it was captured. `octets` is what was kept, `wire_length` what was on the wire.
-struct Frame {
+/// A frame as it was captured. `octets` is what was kept, `wire_length` what was on the wire. `Storage` is
+/// Octets for a frame that lies in somebody's buffer.
+template <class Storage>
+struct FrameOf {
   std::uint64_t number = 0;  ///< 1 for the first frame of its file, as Wireshark counts
   std::int64_t time_ns = 0;
   LinkType link = LinkType::ethernet;
   std::uint32_t wire_length = 0;
-  std::vector<std::byte> octets;
+  Storage octets;
 };
+using Frame = FrameOf<std::vector<std::byte>>;
+using FrameView = FrameOf<Octets>;
+[[nodiscard]] inline FrameView view(const Frame& frame) {
+  return {frame.number, frame.time_ns, frame.link, frame.wire_length, frame.octets};
+}
 
 /// An IPv4 or IPv6 address with its port; ordered, so that it can be a key.
 struct TransportAddress {
@@ -66,6 +73,10 @@ struct Flow {
   auto operator<=>(const Flow&) const = default;
   bool operator==(const Flow&) const = default;
   [[nodiscard]] std::string to_string() const;
+};
+
+struct FlowHash {
+  [[nodiscard]] std::size_t operator()(const Flow& flow) const;
 };
 
 /// RFC 9293 3.1.

@@ -1,5 +1,6 @@
 // One direction of a connection as iWARP: cuts the octets of a stream into a start-up frame and FPDUs,
-// decodes them, and puts Sends together. Pure; one thread.
+// decodes them, and puts Sends together. FPDUs that lie whole in a run are decoded where they are. Pure; one
+// thread.
 
 #pragma once
 
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "pcap/event.h"
+#include "pcap/fpdu_decode.h"
 #include "pcap/reassembly.h"
 #include "proto/wire/assignment.h"
 
@@ -20,24 +22,28 @@ namespace kbtp::trace {
 struct DecodeOptions {
   wire::Assignment assignment = wire::kProposed;
   wire::Lengths lengths = wire::Lengths::lenient;
-  std::size_t max_kept = std::numeric_limits<std::size_t>::max();  ///< ULPDU octets kept of each data segment
+  /// Every connection is iWARP: what does not begin with a start-up frame is a BadStartup. Otherwise it is
+  /// iWARP when its octets show it, and else left alone.
+  bool expect_iwarp = true;
+  std::size_t max_kept = std::numeric_limits<std::size_t>::max();  ///< ULPDU octets of an owned data segment
   std::size_t max_message = std::size_t{16} << 20;                 ///< longer Sends are not put together
   Reassembler::Limits reassembly;
 };
 
-/// What the start-up frames of both directions have said so far.
+/// What both directions of a connection have shown so far.
 struct Agreement {
   struct Said {
     bool markers = false, crc = false, reject = false;
     mpa::StartupKind kind = mpa::StartupKind::request;
   };
-  std::array<std::optional<Said>, 2> said;  ///< by Side
+  std::array<std::optional<Said>, 2> said;  ///< by Side, in start-up frames
+  bool crc_seen = false;                    ///< an FPDU found without start-up frames had a right CRC
 
   [[nodiscard]] const std::optional<Said>& of(Side side) const {
     return said[static_cast<std::size_t>(side)];
   }
-  [[nodiscard]] bool crc_on() const;   ///< one of them said C=1
-  [[nodiscard]] bool crc_off() const;  ///< both said C=0
+  /// On when one of them said C=1, off when both said C=0 (RFC 5044 7.1.1).
+  [[nodiscard]] CrcUse crc() const;
   [[nodiscard]] bool rejected() const;
   /// Whether `sender` puts markers into its FPDUs: the receiver asked for them.
   [[nodiscard]] bool markers_from(Side sender) const;
@@ -45,7 +51,8 @@ struct Agreement {
 
 class IwarpStream {
  public:
-  using Sink = std::function<void(Event&&)>;
+  /// Called with each event in turn; its spans are valid during the call.
+  using Sink = std::function<void(const Event&)>;
 
   /// `agreement` is shared by both directions of the connection and outlives them.
   IwarpStream(Side from, Agreement& agreement, const DecodeOptions& options, Sink sink);
@@ -55,10 +62,19 @@ class IwarpStream {
   /// No more comes: tells of a frame that was begun.
   void end(FrameRef frame);
 
+  /// A start-up frame was seen, or FPDUs were recognised.
+  [[nodiscard]] bool is_iwarp() const { return iwarp_; }
+  /// Octets that are held back until more of their frame or message comes.
+  [[nodiscard]] std::size_t held_octets() const {
+    return unit_.capacity() + (partial_ ? partial_->octets.capacity() : 0);
+  }
+
  private:
   enum class State : std::uint8_t {
+    unknown,  ///< nothing seen
     startup,
     fpdus,
+    searching,    ///< for the beginning of an FPDU, in `unit_`
     not_decoded,  ///< octets are skipped
   };
   /// A Send of which the last segment is still to come.
@@ -70,27 +86,37 @@ class IwarpStream {
     std::vector<std::byte> octets;
   };
 
+  void begin(Octets octets);
+  void begin_unit(const Run& run, std::uint64_t done);
+  [[nodiscard]] std::size_t take_whole_fpdu(Octets octets, FrameRef frame);
+  void gather(const Run& run, std::uint64_t& done);
   void unit_grew(FrameRef frame);
   void startup_grew(FrameRef frame);
-  void fpdu_complete(FrameRef frame, Extent extent);
-  void judge_crc(Fpdu& fpdu) const;
-  void decode_ulpdu(Fpdu& fpdu, Octets ulpdu) const;
-  void put_together(const Fpdu& fpdu, Octets ulpdu, FrameRef frame);
+  void startup_failed(const mpa::StartupError& error, FrameRef frame);
+  void measure(FrameRef frame);
+  void search(FrameRef frame, bool last);
+  void fpdu(const RawFpdu& raw, FrameRef frame);
+  void put_together(const Fpdu& fpdu, FrameRef frame);
+  void lost_boundary(FrameRef frame, const char* why);
   void stop(FrameRef frame, std::string why);
-  void emit(decltype(Event::what) what, FrameRef frame,
-            std::shared_ptr<const std::vector<std::byte>> octets = {});
+  void emit(decltype(Event::what) what, FrameRef frame, Octets octets = {});
+  void enter(State state);
   void next_unit();
 
   Side from_;
   Agreement& agreement_;
   const DecodeOptions& options_;
   Sink sink_;
-  State state_ = State::startup;
+  State state_ = State::unknown;
+  bool iwarp_ = false;
   std::vector<std::byte> unit_;  ///< the frame that is being received; octets that are lacking are zero
-  std::size_t wanted_ = mpa::kStartupHeaderSize;  ///< octets of the unit, as far as is known yet
-  std::optional<std::size_t> lacking_from_;       ///< the first lacking octet of the unit
-  std::uint64_t offset_ = 0;                      ///< of the unit's first octet
-  FrameRef first_;                                ///< that brought it
+  std::size_t wanted_ = 0;       ///< octets of the unit, as far as is known yet
+  bool measured_ = false;        ///< wanted_ is the size of an FPDU
+  std::optional<std::size_t> lacking_from_;  ///< the first lacking octet of the unit
+  std::uint64_t offset_ = 0;                 ///< of the unit's first octet
+  FrameRef first_;                           ///< that brought it
+  std::optional<mpa::MarkerClock> markers_;  ///< at the unit's first octet
+  std::vector<std::byte> scratch_;           ///< an FPDU without its markers
   std::uint64_t skipped_ = 0;
   std::optional<Partial> partial_;
 };

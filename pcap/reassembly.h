@@ -57,6 +57,8 @@ class Reassembler {
   void finish(FrameRef last, const Sink& sink);
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
+  /// Octets behind a gap, held back.
+  [[nodiscard]] std::size_t waiting_octets() const { return waiting_octets_; }
   /// The offset behind the last octet that was given out.
   [[nodiscard]] std::uint64_t next_offset() const { return next_; }
   [[nodiscard]] bool saw_syn() const { return saw_syn_; }

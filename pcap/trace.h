@@ -4,29 +4,20 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "pcap/decoder.h"
 #include "pcap/event.h"
 #include "pcap/frame.h"
 #include "pcap/iwarp_stream.h"
-#include "pcap/reassembly.h"
 
 namespace kbtp::trace {
 
-struct Connection {
-  TransportAddress client, server;
-  bool opening_seen = false;  ///< the client's SYN is in the capture
-  std::vector<Event> events;  ///< of both directions, in the order of the frames that completed them
-  std::array<Reassembler::Counters, 2> counters;  ///< by the Side that sent
-
-  [[nodiscard]] const TransportAddress& address(Side side) const {
-    return side == Side::client ? client : server;
-  }
+struct Connection : ConnectionInfo {
+  std::vector<Event> events;  ///< owned; of both directions, in the order of the frames that completed them
 };
 
 struct Trace {
@@ -41,24 +32,24 @@ struct Trace {
   }
 };
 
-/// Takes frames one by one. A new SYN between ends that have spoken before begins a new connection.
-class TraceDecoder {
+/// Keeps all that a Decoder tells.
+class TraceDecoder final : private Observer {
  public:
   explicit TraceDecoder(const DecodeOptions& options = {});
-  TraceDecoder(const TraceDecoder&) = delete;
-  TraceDecoder& operator=(const TraceDecoder&) = delete;
-  ~TraceDecoder();
 
-  void frame(const Frame& frame);
+  void frame(const FrameView& frame);
   /// The capture is over. The decoder is of no more use.
   [[nodiscard]] Trace finish();
 
  private:
-  class Live;
-  DecodeOptions options_;
+  Connection& connection(const ConnectionInfo& info);
+  void on_event(const ConnectionInfo& connection, const Event& event) override;
+  void on_end(const ConnectionInfo& connection) override;
+  void on_other_frame(const FrameView& frame, const FrameProblem& problem) override;
+
+  std::size_t max_kept_;
   Trace trace_;
-  std::vector<std::unique_ptr<Live>> connections_;
-  std::map<Flow, std::size_t> current_;  ///< index into connections_
+  Decoder decoder_;
 };
 
 [[nodiscard]] Trace decode_trace(std::span<const Frame> frames, const DecodeOptions& options = {});

@@ -294,15 +294,21 @@ TEST(Trace, LackingPayloadKeepsTheBoundaries) {
   EXPECT_EQ(all<Message>(connection).size(), 1U);
 }
 
-TEST(Trace, LostFrameStopsTheDirection) {
+TEST(Trace, BehindALostFrameTheNextFpduIsFoundByItsCrc) {
   Conversation talk = opened();
   const Bytes write = tagged(Opcode::rdma_write, 0x99, 5, true, pattern(100));
-  talk.skip(true, write.size());
-  talk.say(true, write);
+  talk.skip(true, write.size() + 7);         // with the first octets of the next one
+  talk.say(true, Octets(write).subspan(7));  // its rest is no FPDU
+  talk.say(true, untagged(Opcode::send, 0, 9, 0, true, load()));
+  talk.say_chopped(true, write, 11);
   const Connection connection = only(talk.frames);
-  EXPECT_TRUE(all<Fpdu>(connection).empty());
-  EXPECT_EQ(get<Missing>(connection).length, write.size());
-  EXPECT_EQ(all<Note>(connection).size(), 2U);
+  EXPECT_EQ(get<Missing>(connection).length, write.size() + 7);
+  ASSERT_EQ(all<Fpdu>(connection).size(), 2U);
+  EXPECT_EQ(get<Fpdu>(connection, 0).untagged()->msn, 9U);
+  EXPECT_EQ(get<Fpdu>(connection, 1).crc, CrcState::good);
+  EXPECT_EQ(all<Message>(connection).size(), 1U);
+  ASSERT_EQ(all<Note>(connection).size(), 2U);
+  EXPECT_THAT(describe(*all<Note>(connection)[1]), HasSubstr(std::to_string(write.size() - 7) + " octets"));
 }
 
 TEST(Trace, RetransmissionsDoNotRepeatEvents) {

@@ -1,0 +1,160 @@
+#include "pcap/decoder.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace kbtp::trace {
+
+/// A connection that still may get segments.
+class Decoder::Live {
+ public:
+  Live(const TcpSegment& first, std::uint64_t number, const DecodeOptions& options, Observer& observer)
+      : observer_(observer), client_(Side::client, *this, options), server_(Side::server, *this, options) {
+    const bool from_server = first.syn && first.ack;
+    info_.number = number;
+    info_.client = from_server ? first.destination : first.source;
+    info_.server = from_server ? first.source : first.destination;
+    if (first.syn && !first.ack) {
+      info_.opening_seen = true;
+      opening_sequence_ = first.sequence;
+    }
+  }
+  Live(const Live&) = delete;
+  Live& operator=(const Live&) = delete;
+
+  /// Whether `segment` opens another connection between the same ends.
+  [[nodiscard]] bool reopened_by(const TcpSegment& segment) const {
+    return segment.syn && !segment.ack && !(info_.opening_seen && segment.sequence == opening_sequence_);
+  }
+
+  void take(const TcpSegment& segment, FrameRef frame) {
+    last_ = frame;
+    Direction& direction = segment.source == info_.client ? client_ : server_;
+    direction.reassembler.segment(segment, frame, direction.sink);
+    if (segment.rst) {
+      direction.end(TcpEnd::Kind::rst, frame, *this);
+    } else if (const auto fin = direction.reassembler.fin_offset();
+               fin && direction.reassembler.next_offset() >= *fin) {
+      direction.end(TcpEnd::Kind::fin, frame, *this);
+    }
+  }
+
+  void finish() {
+    for (Direction* direction : {&client_, &server_}) {
+      direction->reassembler.finish(last_, direction->sink);
+      if (direction->ended) continue;
+      if (direction->reassembler.fin_offset()) {
+        direction->end(TcpEnd::Kind::fin, last_, *this);
+      } else {
+        direction->stream.end(last_);
+      }
+    }
+    info_.counters = {client_.reassembler.counters(), server_.reassembler.counters()};
+    observer_.on_end(info_);
+  }
+
+  [[nodiscard]] Flow flow() const { return {info_.client, info_.server}; }
+  [[nodiscard]] std::uint64_t number() const { return info_.number; }
+  [[nodiscard]] std::size_t held_octets() const { return client_.held_octets() + server_.held_octets(); }
+
+  std::size_t charged = 0;  ///< of held_octets(), in Decoder::held_
+
+ private:
+  struct Direction {
+    Direction(Side from, Live& live, const DecodeOptions& options)
+        : side(from),
+          reassembler(options.reassembly),
+          stream(from, live.agreement_, options, [&live](const Event& event) { live.tell(event); }),
+          sink([this](const Run& run) { stream.take(run); }) {}
+    Direction(const Direction&) = delete;
+    Direction& operator=(const Direction&) = delete;
+
+    void end(TcpEnd::Kind kind, FrameRef frame, Live& live) {
+      if (ended) return;
+      ended = true;
+      stream.end(frame);
+      live.tell(Event{side, frame, frame, reassembler.next_offset(), TcpEnd{kind}, {}, {}});
+    }
+    [[nodiscard]] std::size_t held_octets() const {
+      return stream.held_octets() + reassembler.waiting_octets();
+    }
+
+    Side side;
+    Reassembler reassembler;
+    IwarpStream stream;
+    Reassembler::Sink sink;
+    bool ended = false;
+  };
+
+  void tell(const Event& event) {
+    info_.is_iwarp = info_.is_iwarp || client_.stream.is_iwarp() || server_.stream.is_iwarp();
+    observer_.on_event(info_, event);
+  }
+
+  Observer& observer_;
+  ConnectionInfo info_;
+  Agreement agreement_;
+  Direction client_, server_;
+  std::uint32_t opening_sequence_ = 0;
+  FrameRef last_;
+};
+
+Decoder::Decoder(const DecodeOptions& options, Observer& observer, DecoderLimits limits)
+    : options_(options), observer_(observer), limits_(limits) {}
+Decoder::~Decoder() = default;
+
+/// The connection of the segment, now the last to have spoken. A new SYN between ends that have spoken before
+/// begins a new one.
+Decoder::Live& Decoder::find(const TcpSegment& segment) {
+  const Flow flow(segment.source, segment.destination);
+  if (const auto known = by_flow_.find(flow); known != by_flow_.end()) {
+    const auto at = known->second;
+    if (!(*at)->reopened_by(segment)) {
+      live_.splice(live_.end(), live_, at);
+      return **at;
+    }
+    end(at);
+  }
+  if (live_.size() >= limits_.connections) {
+    ++dropped_;
+    end(live_.begin());
+  }
+  live_.push_back(std::make_unique<Live>(segment, ++connections_, options_, observer_));
+  by_flow_[flow] = std::prev(live_.end());
+  return *live_.back();
+}
+
+void Decoder::end(Order::iterator at) {
+  (*at)->finish();
+  held_ -= (*at)->charged;
+  by_flow_.erase((*at)->flow());
+  live_.erase(at);
+}
+
+void Decoder::frame(const FrameView& frame) {
+  ++frames_;
+  const auto packet = decode_frame(frame.link, frame.octets, frame.wire_length);
+  const auto* segment = packet ? std::get_if<TcpSegment>(&*packet) : nullptr;
+  if (segment == nullptr) {
+    return observer_.on_other_frame(
+        frame, packet ? FrameProblem{FrameProblem::Kind::other_protocol, "not TCP"} : packet.error());
+  }
+  Live& live = find(*segment);
+  live.take(*segment, FrameRef{frame.number, frame.time_ns});
+  held_ += live.held_octets() - live.charged;
+  live.charged = live.held_octets();
+  while (held_ > limits_.held_octets && live_.size() > 1) {
+    ++dropped_;
+    end(live_.begin());
+  }
+}
+
+void Decoder::finish() {
+  std::vector<Order::iterator> rest;
+  for (auto at = live_.begin(); at != live_.end(); ++at) rest.push_back(at);
+  std::ranges::sort(rest, {}, [](const Order::iterator& at) { return (*at)->number(); });
+  for (const auto at : rest) end(at);
+}
+
+}  // namespace kbtp::trace

@@ -1,0 +1,83 @@
+// From frames to the events of connections, one frame at a time: nothing is kept that later frames do not
+// need. One thread.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <unordered_map>
+
+#include "pcap/event.h"
+#include "pcap/frame.h"
+#include "pcap/iwarp_stream.h"
+#include "pcap/reassembly.h"
+
+namespace kbtp::trace {
+
+/// A TCP connection, as far as it has been seen.
+struct ConnectionInfo {
+  std::uint64_t number = 0;  ///< 1 for the first of the capture
+  TransportAddress client, server;
+  bool opening_seen = false;                      ///< the client's SYN is in the capture
+  bool is_iwarp = false;                          ///< as IwarpStream::is_iwarp(), of either direction
+  std::array<Reassembler::Counters, 2> counters;  ///< by the Side that sent; at the end
+
+  [[nodiscard]] const TransportAddress& address(Side side) const {
+    return side == Side::client ? client : server;
+  }
+};
+
+/// Who is told. What is handed over is valid during the call.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  /// Events of one connection come in the order of the frames that completed them.
+  virtual void on_event(const ConnectionInfo& connection, const Event& event) = 0;
+  /// It ended, or the capture did, or it made room for others: the last call about it.
+  virtual void on_end(const ConnectionInfo& connection) = 0;
+  /// A frame without a TCP segment.
+  virtual void on_other_frame(const FrameView& frame, const FrameProblem& problem) = 0;
+};
+
+/// Bounds of what a Decoder holds.
+struct DecoderLimits {
+  std::size_t connections = 65536;                   ///< beyond it the one that was silent longest ends
+  std::size_t held_octets = std::size_t{128} << 20;  ///< of all connections together, likewise
+};
+
+class Decoder {
+ public:
+  Decoder(const DecodeOptions& options, Observer& observer, DecoderLimits limits = {});
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+  ~Decoder();
+
+  void frame(const FrameView& frame);
+  /// The capture is over: ends every connection, in the order of their first segments.
+  void finish();
+
+  [[nodiscard]] std::uint64_t frames() const { return frames_; }
+  /// Connections that ended early to make room.
+  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  class Live;
+  using Order = std::list<std::unique_ptr<Live>>;  // the one that was silent longest first
+
+  Live& find(const TcpSegment& segment);
+  void end(Order::iterator at);
+
+  DecodeOptions options_;
+  Observer& observer_;
+  DecoderLimits limits_;
+  Order live_;
+  std::unordered_map<Flow, Order::iterator, FlowHash> by_flow_;
+  std::uint64_t connections_ = 0;
+  std::uint64_t frames_ = 0;
+  std::uint64_t dropped_ = 0;
+  std::size_t held_ = 0;
+};
+
+}  // namespace kbtp::trace
