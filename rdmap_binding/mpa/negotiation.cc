@@ -52,6 +52,13 @@ ResponderOutcome negotiate_as_responder(const Enhanced& request, const LocalLimi
   if (request.ird != kNoNegotiation && !fault(Fault::initiator_ird_ignored))
     depths.ord = std::min(depths.ord, request.ird);
 
+  if (taken.read && depths.ird == 0) {
+    // A Read RTR would find no slot: the other kinds, if there is one.
+    RtrSet others = {taken.send, taken.write, false};
+    if (others.empty()) others = {local.rtr.send, local.rtr.write, false};
+    if (!others.empty()) taken = others;
+  }
+
   Enhanced& reply = outcome.reply;
   reply.peer_to_peer = request.peer_to_peer;
   set_rtr(reply, taken);

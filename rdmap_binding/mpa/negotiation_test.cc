@@ -69,6 +69,17 @@ TEST(MpaNegotiation, Rfc6581_9_1_04_ReadRtrGetsASlotThoughNoneWasAskedFor) {
   EXPECT_EQ(negotiate_as_responder(client_server(0, 0), local).reply.ird, 0);
 }
 
+TEST(MpaNegotiation, ReadRtrIsNotTakenWithoutASlot) {
+  LocalLimits none = kLocal;
+  none.wanted = {0, 0};
+  const Enhanced left_alone{true, true, 1, false, true, kNoNegotiation};
+  EXPECT_EQ(negotiate_as_responder(left_alone, none).reply,
+            (Enhanced{true, true, kNoNegotiation, false, false, 0}));
+  none.max_ird = 0;
+  const Enhanced read_alone{true, false, 0, false, true, 0};
+  EXPECT_EQ(negotiate_as_responder(read_alone, none).reply, (Enhanced{true, true, 0, true, false, 0}));
+}
+
 TEST(MpaNegotiation, RequestNamesRtrsOnlyForPeerToPeer) {
   EXPECT_EQ(make_request(kLocal, false), client_server(8, 4));
   EXPECT_EQ(make_request(kLocal, true), (Enhanced{true, true, 8, true, true, 4}));
