@@ -306,10 +306,10 @@ inline Untagged atomic_request(std::uint32_t msn, const rdmap::AtomicRequest& re
 }
 
 /// The FPDUs in a run of octets, as ULPDUs; stops at what is not a good one.
-inline std::vector<std::vector<std::byte>> ulpdus(Octets octets) {
+inline std::vector<std::vector<std::byte>> ulpdus(Octets octets, mpa::CrcUse crc = mpa::CrcUse::check) {
   std::vector<std::vector<std::byte>> all;
   while (!octets.empty()) {
-    const auto result = mpa::decode_fpdu(octets, mpa::CrcUse::check);
+    const auto result = mpa::decode_fpdu(octets, crc);
     const auto* fpdu = std::get_if<mpa::Fpdu>(&result);
     if (fpdu == nullptr) break;
     all.push_back(to_vector(fpdu->ulpdu));
@@ -341,7 +341,11 @@ class Responder {
   /// Feeds one FPDU and returns the ULPDUs that come back.
   std::vector<std::vector<std::byte>> answer(Octets fpdu) {
     end->feed(fpdu);
-    return ulpdus(end->drain());
+    return drained();
+  }
+  /// The ULPDUs that it sends by itself.
+  std::vector<std::vector<std::byte>> drained() {
+    return ulpdus(end->drain(), host.options.crc ? mpa::CrcUse::check : mpa::CrcUse::ignore);
   }
   Recorder& recorder() { return end->recorder; }
   rdma::Stream& stream() { return *end->recorder.stream; }
