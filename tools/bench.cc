@@ -8,6 +8,7 @@
 #include "tools/client.h"
 #include "tools/link.h"
 #include "tools/measurement.h"
+#include "tools/soak.h"
 #include "tools/subcommand.h"
 
 namespace kbtp::tools {
@@ -161,6 +162,7 @@ void set_up_bench(CLI::App& app, Run& run) {
       ->type_name("FILE");
   load.footer(kLoadFooter);
   load.callback([&load, &run, options] { run = [&load, options] { return run_load(load, *options); }; });
+  set_up_soak(app, run);
 }
 
 }  // namespace kbtp::tools
