@@ -75,6 +75,27 @@ TEST_F(EngineOrder, RequestsLeaveInTheOrderPosted) {
   EXPECT_EQ(msn(9), 3U);
 }
 
+// Rules: RFC5040-3.1-02, RFC5040-5.2-01, RFC5040-6.1-01
+TEST_F(EngineOrder, NoMessageIsBegunInsideAnother) {
+  const auto source = pattern(3000);
+  t.stream().post({rdma::Send{1, pattern(4000), false, {}}, rdma::Write{2, source, {0xA1, 0}, nullptr}});
+  t.target.end->feed(joined({read_request(1, reading(t.readable, kBase, 5000)).fpdu(),
+                             read_request(2, reading(t.readable, kBase, 0)).fpdu()}));
+  const auto out = leaving();
+  std::string messages;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const bool last = (out[i][0] & std::byte{0x40}) != std::byte{0};
+    if (!last) {
+      ASSERT_LT(i + 1, out.size());
+      EXPECT_EQ(out[i][1], out[i + 1][1]) << "the next segment belongs to the same message";
+    } else {
+      messages += kinds({out[i]});
+    }
+  }
+  EXPECT_EQ(messages.size(), 4U) << messages;
+  EXPECT_THAT(messages, testing::UnorderedElementsAre('S', 'W', 'r', 'r'));
+}
+
 // Rules: RFC5040-6.1-03, RFC5040-6.1-02, RFC5040-5.5-13
 TEST_F(EngineOrder, ReadPastTheLimitHoldsUpWhatIsPostedBehindIt) {
   std::vector<std::byte> sink(8);
