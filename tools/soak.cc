@@ -380,6 +380,9 @@ int Soak::run(const std::string& command) {
 
 int run_soak(const CLI::App& app, const Options& options) {
   const std::string command = full_name(app);
+  if (options.block_size % 8 != 0) return fail_usage(command, "--block-size must be a multiple of 8");
+  if (options.rate <= 0 || options.process_life <= 0)
+    return fail_usage(command, "--rate and --process-life must not be 0");
   return Soak(options, options.seed ? *options.seed : std::random_device{}()).run(command);
 }
 
