@@ -22,7 +22,9 @@ Examples:
   kbtp block alloc-store --target 127.0.0.1:7420 --handle 7 --seal --input page.bin \
       --identity 123e4567-e89b-12d3-a456-426614174000
   kbtp block load --target '[::1]:7420' --handle 7 > page.bin
-  kbtp block free --target 127.0.0.1:7420 --handle 7 --identity 123e4567-e89b-12d3-a456-426614174000)";
+  kbtp block free --target 127.0.0.1:7420 --handle 7 --identity 123e4567-e89b-12d3-a456-426614174000
+  kbtp block load --direct --target 127.0.0.1:7420 --handle 7 \
+      --identity 123e4567-e89b-12d3-a456-426614174000 > page.bin)";
 
 // A block's Data Length has 32 bits.
 constexpr std::uint64_t kMaxData = std::numeric_limits<std::uint32_t>::max();
@@ -37,6 +39,7 @@ struct Options {
   bool allow_unsealed = false;
   bool seal = false;
   bool in_request = false;
+  bool direct = false;
   std::string input = "-";
   std::string output = "-";
 };
@@ -53,6 +56,10 @@ struct Operation {
 };
 
 int tell_status(const Options& options, const initiator::Outcome& outcome, std::string_view command) {
+  if (outcome.direct == initiator::DirectFailure::unavailable)
+    return fail(command, kExitUnreachable, outcome.error);
+  if (outcome.direct != initiator::DirectFailure::none)
+    return fail(command, kExitFindings, fmt::format("handle {}: {}", options.handle, outcome.error));
   if (!outcome.answered) return fail(command, kExitUnreachable, "the session was lost: " + outcome.error);
   if (outcome.status == wire::Status::success) return kExitOk;
   return fail(command, kExitFindings,
@@ -67,9 +74,11 @@ void tell_entry(const Options& options, const initiator::Outcome& outcome) {
 int load(initiator::SyncInitiator& session, const Options& options, std::span<std::byte>,
          std::string_view command) {
   std::vector<std::byte> sink(session.info().block_size);
-  const auto outcome = session.load(options.handle, sink,
-                                    {.allow_unsealed = options.allow_unsealed,
-                                     .generation = static_cast<std::uint16_t>(options.generation)});
+  const auto generation = static_cast<std::uint16_t>(options.generation);
+  const auto outcome =
+      options.direct ? session.direct_load(options.handle, sink, {.generation = generation})
+                     : session.load(options.handle, sink,
+                                    {.allow_unsealed = options.allow_unsealed, .generation = generation});
   if (const int status = tell_status(options, outcome, command); status != kExitOk) return status;
   if (outcome.data_length > sink.size())
     return fail(command, kExitFindings, "the target's Data Length is larger than its Block Size");
@@ -92,7 +101,12 @@ int store(initiator::SyncInitiator& session, const Options& options, std::span<s
 
 int alloc_store(initiator::SyncInitiator& session, const Options& options, std::span<std::byte> data,
                 std::string_view command) {
-  const auto outcome = session.alloc_store(options.handle, data, store_options(options), options.in_request);
+  const auto outcome =
+      options.direct
+          ? session.direct_alloc_store(
+                options.handle, data,
+                {.seal = options.seal, .generation = static_cast<std::uint16_t>(options.generation)})
+          : session.alloc_store(options.handle, data, store_options(options), options.in_request);
   const int status = tell_status(options, outcome, command);
   if (status == kExitOk) tell_entry(options, outcome);
   return status;
@@ -123,13 +137,18 @@ int stat(initiator::SyncInitiator& session, const Options& options, std::span<st
 
 constexpr Operation kOperations[] = {
     {"load", "LOAD (KBTP 6.1): a block's data to a file or standard output",
-     "Example:\n  kbtp block load --target 127.0.0.1:7420 --handle 7 --output page.bin", false, false, load},
+     "Examples:\n  kbtp block load --target 127.0.0.1:7420 --handle 7 --output page.bin\n"
+     "  kbtp block load --direct --target 127.0.0.1:7420 --handle 7 --output page.bin \\\n"
+     "      --identity 123e4567-e89b-12d3-a456-426614174000",
+     false, false, load},
     {"store", "STORE (KBTP 6.2): new data for a block that is bound and not sealed",
      "Example:\n  kbtp block store --target 127.0.0.1:7420 --handle 7 --input page.bin --seal \\\n"
      "      --identity 123e4567-e89b-12d3-a456-426614174000",
      true, true, store},
     {"alloc-store", "ALLOC_STORE (KBTP 6.3): takes a free block, fills it and binds it to the handle",
-     "Example:\n  kbtp block alloc-store --target 127.0.0.1:7420 --handle 7 --input page.bin --seal \\\n"
+     "Examples:\n  kbtp block alloc-store --target 127.0.0.1:7420 --handle 7 --input page.bin --seal \\\n"
+     "      --identity 123e4567-e89b-12d3-a456-426614174000\n"
+     "  kbtp block alloc-store --direct --target 127.0.0.1:7420 --handle 7 --input page.bin --seal \\\n"
      "      --identity 123e4567-e89b-12d3-a456-426614174000",
      true, true, alloc_store},
     {"free", "FREE (KBTP 6.4): unbinds the handle and gives the block back",
@@ -144,6 +163,11 @@ constexpr Operation kOperations[] = {
 };
 
 int run_operation(const Operation& operation, const Options& options, const std::string& command) {
+  const bool anonymous = options.identity.is_zero();
+  if (options.direct && anonymous) {
+    return fail_usage(command,
+                      "--direct needs --identity: a target grants direct modes to initiators that it knows");
+  }
   std::vector<std::byte> data;
   if (operation.stores) {
     auto read = read_file(options.input, kMaxData);
@@ -154,10 +178,11 @@ int run_operation(const Operation& operation, const Options& options, const std:
   rnic_options.crc = options.crc;
   auto rnic = rnic::Rnic::create(rnic_options);
   if (!rnic) return fail(command, kExitUnreachable, rnic.error().text);
-  const bool anonymous = options.identity.is_zero();
   initiator::ConnectOptions connect;
   connect.identity = options.identity;
   connect.operation_deadline = std::chrono::seconds(options.deadline);
+  connect.wanted.direct_load = options.direct && !operation.owns;
+  connect.wanted.direct_alloc = options.direct && operation.owns;
   if (operation.owns) {
     connect.base_handle = options.handle;
     connect.quota = 1;
@@ -197,11 +222,23 @@ void add_operation(CLI::App& app, Run& run, const Operation& operation) {
     sub.add_option("--input", options->input, "file with the data, - for standard input (-)")
         ->type_name("FILE");
     sub.add_flag("--seal", options->seal, "seal the block after the store");
-    sub.add_flag("--inline", options->in_request, "send the data inside the request when it fits");
-  } else if (std::string_view(operation.name) == "load") {
+    CLI::Option* in_request =
+        sub.add_flag("--inline", options->in_request, "send the data inside the request when it fits");
+    if (operation.run == alloc_store) {
+      sub.add_flag(
+             "--direct", options->direct,
+             "DIRECT_ALLOC (KBTP 6.6): take the block and write it without the target's processor, then "
+             "BIND; needs --identity")
+          ->excludes(in_request);
+    }
+  } else if (operation.run == load) {
     sub.add_option("--output", options->output, "file for the data, - for standard output (-)")
         ->type_name("FILE");
-    sub.add_flag("--allow-unsealed", options->allow_unsealed, "load a block that is not sealed, too");
+    CLI::Option* unsealed =
+        sub.add_flag("--allow-unsealed", options->allow_unsealed, "load a block that is not sealed, too");
+    sub.add_flag("--direct", options->direct,
+                 "DIRECT_LOAD (KBTP 6.6): by RDMA Reads, without the target's processor; needs --identity")
+        ->excludes(unsealed);
   }
   sub.footer(operation.examples);
   sub.callback([&sub, &run, options, &operation] {
