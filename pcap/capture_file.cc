@@ -1,9 +1,13 @@
 #include "pcap/capture_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <pcap.h>
+
+#include "pcap/byte_source.h"
+#include "pcap/classic_file.h"
 
 namespace kbtp::trace {
 namespace {
@@ -21,56 +25,110 @@ struct PcapCloser {
   void operator()(pcap_t* handle) const { pcap_close(handle); }
 };
 
-/// The DLT_ numbers that libpcap hands out differ from LINKTYPE_ numbers for raw IP (12 on Linux).
-std::optional<LinkType> link_of(pcap_t* handle) {
-  switch (pcap_datalink(handle)) {
-    case DLT_NULL:
-      return LinkType::null_loopback;
-    case DLT_EN10MB:
-      return LinkType::ethernet;
-    case DLT_RAW:
-      return LinkType::raw_ip;
-    case DLT_LOOP:
-      return LinkType::openbsd_loop;
-    case DLT_LINUX_SLL:
-      return LinkType::linux_sll;
-    case DLT_LINUX_SLL2:
-      return LinkType::linux_sll2;
-    case DLT_IPV4:
-      return LinkType::ipv4;
-    case DLT_IPV6:
-      return LinkType::ipv6;
-    default:
-      return std::nullopt;
+/// By LINKTYPE_ number, as in files; 12 and 14 are raw IP in files of some systems, and libpcap's DLT_RAW.
+std::optional<LinkType> link_of(std::uint32_t number) {
+  if (number == 12 || number == 14) return LinkType::raw_ip;
+  for (const LinkType link :
+       {LinkType::null_loopback, LinkType::ethernet, LinkType::raw_ip, LinkType::openbsd_loop,
+        LinkType::linux_sll, LinkType::ipv4, LinkType::ipv6, LinkType::linux_sll2}) {
+    if (static_cast<std::uint32_t>(link) == number) return link;
   }
+  return std::nullopt;
+}
+
+/// For libpcap: a FILE that reads a ByteSource.
+ssize_t read_source(void* cookie, char* to, std::size_t n) {
+  auto& source = *static_cast<ByteSource*>(cookie);
+  const Octets octets = source.peek(1);
+  n = std::min(n, octets.size());
+  std::memcpy(to, octets.data(), n);
+  source.consume(n);
+  return static_cast<ssize_t>(n);
 }
 
 }  // namespace
 
 struct CaptureReader::State {
-  std::unique_ptr<pcap_t, PcapCloser> handle;
+  explicit State(ByteSource from) : source(std::move(from)) {}
+
+  ByteSource source;
+  std::optional<ClassicFile> classic;
+  std::unique_ptr<pcap_t, PcapCloser> handle;  ///< for files that are not classic
   LinkType link = LinkType::ethernet;
   std::uint64_t number = 0;
   std::string damage;
   bool over = false;
 
-  static Result<std::unique_ptr<State>> from(File file, const std::string& name) {
-    char text[PCAP_ERRBUF_SIZE] = "";
-    pcap_t* handle = pcap_fopen_offline_with_tstamp_precision(file.get(), PCAP_TSTAMP_PRECISION_NANO, text);
-    if (handle == nullptr) return failure(name + " is not a capture file that can be read: " + text);
-    // The file is the handle's from now on, and closed with it, which clang-tidy cannot know.
-    // NOLINTBEGIN(bugprone-unused-return-value,clang-analyzer-unix.Stream)
-    static_cast<void>(file.release());
-    auto state = std::make_unique<State>();
-    // NOLINTEND(bugprone-unused-return-value,clang-analyzer-unix.Stream)
-    state->handle.reset(handle);
-    const auto link = link_of(handle);
+  static Result<std::unique_ptr<State>> from(ByteSource source, const std::string& name) {
+    auto state = std::make_unique<State>(std::move(source));
+    state->classic = ClassicFile::begin(state->source);
+    if (!state->classic) {
+      if (auto opened = state->open_with_libpcap(name); !opened) return unexpected(opened.error());
+    }
+    const std::uint32_t number = state->classic
+                                     ? state->classic->link_number()
+                                     : static_cast<std::uint32_t>(pcap_datalink(state->handle.get()));
+    const auto link = link_of(number);
     if (!link) {
-      return failure(name + ": link type " + std::to_string(pcap_datalink(handle)) +
+      return failure(name + ": link type " + std::to_string(number) +
                      " is not understood (Ethernet, Linux cooked, raw IP and loopback are)");
     }
     state->link = *link;
     return state;
+  }
+
+  Result<> open_with_libpcap(const std::string& name) {
+    if (source.peek(1).empty()) {
+      return failure(name +
+                     " is not a capture file: " + (source.error().empty() ? "it is empty" : source.error()));
+    }
+    File file(fopencookie(&source, "r",
+                          {.read = read_source, .write = nullptr, .seek = nullptr, .close = nullptr}));
+    if (!file) return failure(std::string("cannot read ") + name + ": " + std::strerror(errno));
+    char text[PCAP_ERRBUF_SIZE] = "";
+    handle.reset(pcap_fopen_offline_with_tstamp_precision(file.get(), PCAP_TSTAMP_PRECISION_NANO, text));
+    if (handle == nullptr) return failure(name + " is not a capture file that can be read: " + text);
+    // The file is the handle's from now on, and closed with it, which clang-tidy cannot know.
+    static_cast<void>(file.release());  // NOLINT(bugprone-unused-return-value,clang-analyzer-unix.Stream)
+    return {};
+  }
+
+  std::optional<FrameView> next_of_classic() {
+    auto frame = classic->next(source);
+    if (!frame) damage = classic->damage();
+    return frame;
+  }
+
+  std::optional<FrameView> next_of_libpcap() {
+    pcap_pkthdr* header = nullptr;
+    const u_char* data = nullptr;
+    const int status = pcap_next_ex(handle.get(), &header, &data);
+    if (status != 1) {
+      if (status == PCAP_ERROR) damage = pcap_geterr(handle.get());
+      return std::nullopt;
+    }
+    FrameView frame;
+    // With nanosecond precision asked for, tv_usec holds nanoseconds. Times are the file's: any value may
+    // come.
+    frame.time_ns = static_cast<std::int64_t>(static_cast<std::uint64_t>(header->ts.tv_sec) * kNsPerSecond +
+                                              static_cast<std::uint64_t>(header->ts.tv_usec));
+    frame.wire_length = header->len;
+    frame.octets = Octets(reinterpret_cast<const std::byte*>(data), header->caplen);
+    return frame;
+  }
+
+  std::optional<FrameView> next() {
+    if (over) return std::nullopt;
+    auto frame = classic ? next_of_classic() : next_of_libpcap();
+    if (frame) {
+      frame->number = ++number;
+      frame->link = link;
+      return frame;
+    }
+    over = true;
+    if (!source.error().empty()) damage = damage.empty() ? source.error() : damage + ": " + source.error();
+    if (!damage.empty()) damage = "after frame " + std::to_string(number) + ": " + damage;
+    return std::nullopt;
   }
 };
 
@@ -80,46 +138,25 @@ CaptureReader& CaptureReader::operator=(CaptureReader&&) noexcept = default;
 CaptureReader::~CaptureReader() = default;
 
 Result<CaptureReader> CaptureReader::open(const std::string& path) {
-  File file(std::fopen(path.c_str(), "rbe"));
-  if (!file) return failure("cannot open " + path + ": " + std::strerror(errno));
-  auto state = State::from(std::move(file), path);
+  auto source = ByteSource::open(path);
+  if (!source) return unexpected(source.error());
+  auto state = State::from(std::move(*source), path == "-" ? "standard input" : path);
   if (!state) return unexpected(state.error());
   return CaptureReader(std::move(*state));
 }
 
 Result<CaptureReader> CaptureReader::over(Octets octets) {
-  if (octets.empty()) return failure("an empty capture file");
-  // fmemopen() wants a pointer to non-const but opens for reading only.
-  File file(fmemopen(const_cast<std::byte*>(octets.data()), octets.size(), "rb"));
-  if (!file) return failure(std::string("cannot read from memory: ") + std::strerror(errno));
-  auto state = State::from(std::move(file), "the capture");
+  auto state = State::from(ByteSource::over(octets), "the capture");
   if (!state) return unexpected(state.error());
   return CaptureReader(std::move(*state));
 }
 
+std::optional<FrameView> CaptureReader::next_view() { return state_->next(); }
+
 std::optional<Frame> CaptureReader::next() {
-  if (state_->over) return std::nullopt;
-  pcap_pkthdr* header = nullptr;
-  const u_char* data = nullptr;
-  const int status = pcap_next_ex(state_->handle.get(), &header, &data);
-  if (status != 1) {
-    state_->over = true;
-    if (status == PCAP_ERROR) {
-      state_->damage =
-          "after frame " + std::to_string(state_->number) + ": " + pcap_geterr(state_->handle.get());
-    }
-    return std::nullopt;
-  }
-  Frame frame;
-  frame.number = ++state_->number;
-  // With nanosecond precision asked for, tv_usec holds nanoseconds. Times are the file's: any value may come.
-  frame.time_ns = static_cast<std::int64_t>(static_cast<std::uint64_t>(header->ts.tv_sec) * kNsPerSecond +
-                                            static_cast<std::uint64_t>(header->ts.tv_usec));
-  frame.link = state_->link;
-  frame.wire_length = header->len;
-  const auto* octets = reinterpret_cast<const std::byte*>(data);
-  frame.octets.assign(octets, octets + header->caplen);
-  return frame;
+  const auto frame = next_view();
+  if (!frame) return std::nullopt;
+  return Frame{frame->number, frame->time_ns, frame->link, frame->wire_length, to_vector(frame->octets)};
 }
 
 const std::string& CaptureReader::damage() const { return state_->damage; }

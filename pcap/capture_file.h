@@ -1,4 +1,5 @@
-// Capture files: reading pcap and pcapng through libpcap, writing classic pcap with nanosecond times.
+// Capture files: reading classic pcap ourselves and everything else through libpcap, either of them unpacked
+// when gzip-compressed; writing classic pcap with nanosecond times.
 //
 // Reading never throws and never trusts a length in the file; a file that breaks off or turns foreign in the
 // middle yields the frames before that point and a sentence that says where it ended.
@@ -21,7 +22,8 @@ namespace kbtp::trace {
 /// Reads a capture file frame by frame. One thread at a time.
 class CaptureReader {
  public:
-  /// Fails when the file cannot be opened, is no capture file, or has a link type that is not in LinkType.
+  /// Fails when the file ("-" is standard input) cannot be opened, is no capture file, or has a link type
+  /// that is not in LinkType.
   [[nodiscard]] static Result<CaptureReader> open(const std::string& path);
   /// The same over octets in memory, which must outlive the reader.
   [[nodiscard]] static Result<CaptureReader> over(Octets file);
@@ -30,7 +32,10 @@ class CaptureReader {
   CaptureReader& operator=(CaptureReader&&) noexcept;
   ~CaptureReader();
 
-  /// The next frame; nothing at the end of the file or where it can be read no further (see damage()).
+  /// The next frame; nothing at the end of the file or where it can be read no further (see damage()). Its
+  /// octets are valid until the next call.
+  [[nodiscard]] std::optional<FrameView> next_view();
+  /// The same with octets of its own.
   [[nodiscard]] std::optional<Frame> next();
   /// Why reading stopped before the end of the file; empty when it did not.
   [[nodiscard]] const std::string& damage() const;

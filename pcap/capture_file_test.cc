@@ -1,10 +1,12 @@
 #include "pcap/capture_file.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <map>
+#include <zlib.h>
 
 #include "base/hex.h"
 #include "pcap/test_frames.h"
@@ -66,6 +68,87 @@ TEST(CaptureFile, BrokenOffAtEveryOctetGivesTheFramesBefore) {
     for (const Frame& frame : frames) between = between || (at += 16 + frame.octets.size()) == size;
     EXPECT_EQ(file->damage.empty(), between) << size << ": " << file->damage;
   }
+}
+
+std::vector<std::byte> swapped_order(std::vector<std::byte> file) {
+  for (const std::size_t at : {0, 16, 20}) std::reverse(file.begin() + at, file.begin() + at + 4);
+  for (const std::size_t at : {4, 6}) std::reverse(file.begin() + at, file.begin() + at + 2);
+  for (std::size_t at = 24; at < file.size();) {
+    const std::size_t next = at + 16 + load_be<std::uint32_t>(file.data() + at + 8);
+    for (std::size_t i = 0; i < 4; ++i, at += 4)
+      std::reverse(file.begin() + static_cast<std::ptrdiff_t>(at),
+                   file.begin() + static_cast<std::ptrdiff_t>(at) + 4);
+    at = next;
+  }
+  return file;
+}
+
+TEST(CaptureFile, EitherByteOrderAndUnitOfTime) {
+  const std::vector<Frame> frames = three_frames();
+  const auto swapped = read_capture(swapped_order(encode_capture(frames)));
+  ASSERT_TRUE(swapped);
+  ASSERT_EQ(swapped->frames.size(), 3U);
+  EXPECT_EQ(swapped->frames[0].time_ns, frames[0].time_ns);
+  EXPECT_EQ(swapped->frames[2].octets, frames[2].octets);
+  auto coarse = encode_capture(frames);
+  store_be<std::uint32_t>(coarse.data(), 0xA1B2C3D4);
+  store_be<std::uint32_t>(coarse.data() + 28, 123456);
+  EXPECT_EQ(read_capture(coarse)->frames[0].time_ns, 1'700'000'000'123'456'000);
+}
+
+std::vector<std::byte> gzipped(Octets octets) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::vector<std::byte> packed(deflateBound(&stream, octets.size()));
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(octets.data()));
+  stream.avail_in = static_cast<uInt>(octets.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+TEST(CaptureFile, GzipIsUnpackedInAnyNumberOfMembers) {
+  const auto whole = encode_capture(three_frames());
+  auto packed = gzipped(Octets(whole).first(50));
+  append(packed, gzipped(Octets(whole).subspan(50)));
+  const auto file = read_capture(packed);
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_EQ(file->frames.size(), 3U);
+  EXPECT_EQ(file->damage, "");
+}
+
+TEST(CaptureFile, GzipThatBreaksOffGivesTheFramesBefore) {
+  Conversation talk;
+  for (int i = 0; i < 2000; ++i) talk.say(true, pattern(900, static_cast<std::uint8_t>(i)));
+  auto packed = gzipped(encode_capture(talk.frames));
+  packed.resize(packed.size() / 2);
+  const auto file = read_capture(packed);
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_GT(file->frames.size(), 100U);
+  EXPECT_LT(file->frames.size(), 2000U);
+  EXPECT_NE(file->damage.find("gzip data break off"), std::string::npos) << file->damage;
+}
+
+TEST(CaptureFile, FramesOverManyChunksOfTheBuffer) {
+  Conversation talk;
+  for (int i = 0; i < 1500; ++i) talk.say(true, pattern(static_cast<std::size_t>(i), 3));
+  const auto file = read_capture(encode_capture(talk.frames));
+  ASSERT_TRUE(file);
+  ASSERT_EQ(file->frames.size(), talk.frames.size());
+  for (std::size_t i = 0; i < talk.frames.size(); ++i)
+    ASSERT_EQ(file->frames[i].octets, talk.frames[i].octets);
+}
+
+TEST(CaptureFile, AHostileLengthEndsTheFile) {
+  auto file = encode_capture(three_frames());
+  store_be<std::uint32_t>(file.data() + 24 + 8, 0xFFFFFFFF);
+  const auto read = read_capture(file);
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(read->frames.empty());
+  EXPECT_NE(read->damage.find("4294967295 octets"), std::string::npos) << read->damage;
 }
 
 TEST(CaptureFile, ErrorsAreSentences) {

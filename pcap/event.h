@@ -68,6 +68,7 @@ struct Fpdu {
   CrcState crc = CrcState::unknown;
   bool pad_zero = true;
   std::uint16_t markers = 0;       ///< that stood in it, the one in front of its length included
+  std::uint16_t first_marker = 0;  ///< octets of the stream in front of the first, when there are any
   std::optional<ddp::Header> ddp;  ///< nothing: the ULPDU is shorter than the header, or that is lacking
   rdmap::Control rdmap;            ///< meaningful with `ddp`
   std::uint32_t payload_length =

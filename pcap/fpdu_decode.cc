@@ -25,6 +25,7 @@ Octets without_markers(const RawFpdu& raw, Fpdu& fpdu, std::vector<std::byte>& s
   const std::size_t first = raw.markers->until_marker();
   if (first < raw.size) {
     fpdu.markers = static_cast<std::uint16_t>(1 + (raw.size - 1 - first) / mpa::kMarkerInterval);
+    fpdu.first_marker = static_cast<std::uint16_t>(first);
   }
   scratch.resize(readable.size());
   return mpa::remove_markers(scratch, readable, *raw.markers);

@@ -47,7 +47,7 @@ Result<Trace> decode_trace_file(const std::string& path, const DecodeOptions& op
   auto reader = CaptureReader::open(path);
   if (!reader) return unexpected(reader.error());
   TraceDecoder decoder(options);
-  while (const auto frame = reader->next()) decoder.frame(view(*frame));
+  while (const auto frame = reader->next_view()) decoder.frame(*frame);
   Trace trace = decoder.finish();
   trace.damage = reader->damage();
   return trace;
