@@ -2,18 +2,15 @@
 
 #include "rdmap_binding/rnic/rnic.h"
 
-#include <arpa/inet.h>
-#include <condition_variable>
-#include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <mutex>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/hex.h"
 #include "rdmap_binding/rnic/engine_rig.h"
+#include "rdmap_binding/rnic/socket_rig.h"
 
 namespace kbtp::rnic::test {
 namespace {
@@ -21,102 +18,6 @@ namespace {
 using rdma::Access;
 using rdma::CloseReason;
 using rdma::Content;
-
-constexpr auto kPatience = std::chrono::seconds(30);  // of a wait for something that must happen
-
-/// A handler whose records may be waited for from the test's thread.
-class Waiter : public rdma::StreamHandler {
- public:
-  void on_open(rdma::Stream& s, Octets data) override {
-    note([&] {
-      stream = &s;
-      private_data = to_vector(data);
-    });
-  }
-  void on_received(const rdma::Received& r) override {
-    if (echo) {
-      stream->post_receives(1);
-      stream->post({rdma::Send{0, to_vector(r.payload), false, std::nullopt}});
-    }
-    note([&] { received.push_back(to_vector(r.payload)); });
-  }
-  void on_completion(const rdma::Completion& c) override {
-    note([&] { completions.push_back(c); });
-  }
-  void on_peer_finished() override { stream->close(); }
-  void on_closed(const CloseReason& reason) override {
-    note([&] { closed = reason; });
-  }
-  template <class F>
-  [[nodiscard]] bool wait(F&& condition) {
-    std::unique_lock lock(mutex);
-    return changed.wait_for(lock, kPatience, condition);
-  }
-  [[nodiscard]] bool wait_open() {
-    return wait([&] { return stream != nullptr || closed.has_value(); }) && stream != nullptr;
-  }
-  [[nodiscard]] bool wait_closed() {
-    return wait([&] { return closed.has_value(); });
-  }
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool echo = false;
-  rdma::Stream* stream = nullptr;
-  std::vector<std::byte> private_data;
-  std::vector<std::vector<std::byte>> received;
-  std::vector<rdma::Completion> completions;
-  std::optional<CloseReason> closed;
-
- private:
-  template <class F>
-  void note(F&& change) {
-    const std::scoped_lock lock(mutex);
-    change();
-    changed.notify_all();
-  }
-};
-
-void on_loop(rdma::Loop& loop, const std::function<void()>& task) {
-  std::mutex mutex;
-  std::condition_variable done;
-  bool ran = false;
-  loop.post([&] {
-    task();
-    const std::scoped_lock lock(mutex);
-    ran = true;
-    done.notify_all();
-  });
-  std::unique_lock lock(mutex);
-  done.wait(lock, [&] { return ran; });
-}
-
-std::unique_ptr<Rnic> make_rnic(RnicOptions options = {}) {
-  return std::move(*Rnic::create(std::move(options)));
-}
-
-SocketAddress loopback(const char* host, std::uint16_t port = 0) { return resolve({host, port})->front(); }
-
-std::size_t open_descriptors() {
-  std::size_t n = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::ignore = entry;
-    ++n;
-  }
-  return n;
-}
-
-/// A blocking TCP connection of the test's own; -1 when it cannot be had.
-int plain_connect(const SocketAddress& address) {
-  const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const timeval patience{30, 0};
-  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  if (::connect(fd, address.get(), address.length()) != 0) {
-    ::close(fd);
-    return -1;
-  }
-  return fd;
-}
 
 struct Case {
   const char* host;
