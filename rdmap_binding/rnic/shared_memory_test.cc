@@ -72,6 +72,7 @@ TEST_P(SharedMemory, WritersReadersAndTheHostMeet) {
   std::vector<std::byte> pool(kPool);
   std::array<std::vector<std::byte>, 3> own;
   for (auto& memory : own) memory.resize(kPool);
+  std::vector<std::byte> remote(kPool, std::byte{9});  // what the target's own Reads fetch, into the pool
   std::array<Worker, 3> served;
   std::array<Worker, 3> used;
   std::atomic<std::size_t> next{0};
@@ -81,8 +82,6 @@ TEST_P(SharedMemory, WritersReadersAndTheHostMeet) {
                         ->register_region(rdma::DomainId{}, {pool, Access::remote_read | Access::remote_write,
                                                              Content::shared, 0, false})
                         ->stag;
-  // What the target's own Reads fetch, into the pool.
-  std::vector<std::byte> remote(kPool, std::byte{9});
   const auto remote_stag =
       initiator->register_region(rdma::DomainId{}, {remote, Access::remote_read, Content::stable, 0, false})
           ->stag;
