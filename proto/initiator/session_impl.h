@@ -77,6 +77,7 @@ class SessionImpl final : public Session,
 
   [[nodiscard]] Outcome ended() const;
   void answer_later(const Outcome& outcome, Done done);
+  void tell_oldest();
   void submit(const wire::Request& request, Done done);
   void enqueue(std::uint64_t id, Pending pending);
   void send_queued();
@@ -120,6 +121,7 @@ class SessionImpl final : public Session,
       deadlines_;  ///< in order of time; answered ones stay until due
   rdma::TimerId hello_timer_{};
   rdma::TimerId deadline_timer_{};
+  std::deque<std::pair<Outcome, Done>> later_;  ///< refused here, not told yet
   std::function<void(const rdma::CloseReason&)> closed_;
   bool close_called_ = false;
 };

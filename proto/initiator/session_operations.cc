@@ -107,7 +107,16 @@ Outcome SessionImpl::ended() const {
 }
 
 void SessionImpl::answer_later(const Outcome& outcome, Done done) {
-  loop_.post([done = std::move(done), outcome] { done(outcome); });
+  later_.emplace_back(outcome, std::move(done));
+  loop_.post([self = shared_from_this()] {
+    if (!self->later_.empty()) self->tell_oldest();  // else the session's end has told it
+  });
+}
+
+void SessionImpl::tell_oldest() {
+  const auto [outcome, done] = std::move(later_.front());
+  later_.pop_front();
+  done(outcome);
 }
 
 void SessionImpl::submit(const wire::Request& request, Done done) {

@@ -173,6 +173,7 @@ void SessionImpl::on_closed(const rdma::CloseReason& reason) {
   }
   fail_connect({phase_of(reason), {}, why_closed(reason)});
 
+  while (!later_.empty()) tell_oldest();
   Outcome outcome;
   outcome.error = why_closed(reason);
   const auto outstanding = std::exchange(outstanding_, {});
