@@ -1,9 +1,6 @@
 // Fields of MPA start-up frames and of FPDUs with their DDP and RDMAP headers.
 
-#include <algorithm>
-
 #include "pcap/fields.h"
-#include "pcap/terminate_reading.h"
 #include "rdmap_binding/mpa/fpdu.h"
 #include "rdmap_binding/mpa/marker.h"
 
@@ -81,7 +78,8 @@ constexpr std::array kFields{
     FieldInfo{"fpdu.pad_zero", boolean, "PAD is zero, as it should be (RFC 5044 4.1)"},
     FieldInfo{"fpdu.crc_value", number, "the CRC field, read as MPA lays it out (RFC 5044 4.1)", hex32},
     FieldInfo{"fpdu.error", text, "what a right receiver finds wrong in it"},
-    FieldInfo{"fpdu.error_code", number, "the Terminate that is due: layer, type, code (RFC 5040 4.8)", hex16},
+    FieldInfo{"fpdu.error_code", number, "the Terminate that is due: layer, type, code (RFC 5040 4.8)",
+              hex16},
 };
 
 consteval const FieldInfo* f(std::string_view name) { return field_of(kFields, name); }
@@ -170,8 +168,8 @@ void add_rdmap_header(const Fpdu& fpdu, const Layout& layout, Record& record, Te
     record.add(number_field(f("rdmap.atomic.original"), response->original_value, layout.at(b + 4, 8)));
   } else if (fpdu.is(rdmap::Opcode::terminate) && fpdu.untagged() != nullptr) {
     if (const auto reading = read_terminate(fpdu.payload()))
-      add_terminate(*reading, [&](std::size_t at, std::size_t size) { return layout.at(b + at, size); }, record,
-                    texts);
+      add_terminate(
+          *reading, [&](std::size_t at, std::size_t size) { return layout.at(b + at, size); }, record, texts);
   }
 }
 
@@ -186,7 +184,8 @@ void add_trailer(const Fpdu& fpdu, Octets stream, const Layout& layout, Record& 
 
 void add_markers(const Fpdu& fpdu, Octets stream, Record& record) {
   record.add(number_field(f("fpdu.markers"), fpdu.markers));
-  for (std::size_t at = fpdu.first_marker; at + mpa::kMarkerSize <= stream.size(); at += mpa::kMarkerInterval) {
+  for (std::size_t at = fpdu.first_marker; at + mpa::kMarkerSize <= stream.size();
+       at += mpa::kMarkerInterval) {
     record.add(number_field(f("fpdu.marker"), mpa::decode_marker(stream.data() + at),
                             {static_cast<std::uint32_t>(at), mpa::kMarkerSize}));
   }
@@ -225,8 +224,8 @@ void add_startup(const Startup& startup, Record& record) {
 }
 
 void add_bad_startup(const BadStartup& bad, Record& record) {
-  record.add(text_field(
-      f("mpa.error"), bad.error ? mpa::to_string(bad.error->rule) : "the stream ends inside a start-up frame"));
+  record.add(text_field(f("mpa.error"), bad.error ? mpa::to_string(bad.error->rule)
+                                                  : "the stream ends inside a start-up frame"));
   if (bad.error)
     record.add(number_field(f("mpa.error_octet"), bad.error->octet,
                             {static_cast<std::uint32_t>(bad.error->octet), 1}));
@@ -242,8 +241,9 @@ void add_fpdu(const Fpdu& fpdu, Octets stream, Record& record, TextStore& texts)
     add_ddp(fpdu, layout, record);
     const rdmap::OpcodeFacts* facts = rdmap::find_opcode(fpdu.rdmap.opcode);
     if (facts == nullptr || facts->has_payload || facts->tagged != (fpdu.tagged() != nullptr)) {
-      record.add(number_field(f("rdmap.length"), fpdu.payload_length,
-                              layout.at(mpa::kLengthSize + ddp::header_size(*fpdu.ddp), fpdu.payload_length)));
+      record.add(
+          number_field(f("rdmap.length"), fpdu.payload_length,
+                       layout.at(mpa::kLengthSize + ddp::header_size(*fpdu.ddp), fpdu.payload_length)));
     }
     add_rdmap_header(fpdu, layout, record, texts);
   }

@@ -69,8 +69,7 @@ void add_copied_ddp(Octets copy, std::size_t at, const PlaceOf& place, Record& r
     return;
   }
   if (facts != nullptr && facts->invalidates)
-    record.add(
-        number_field(f("terminate.rdmap.invalidate_stag"), untagged->rsvdulp_stag, place(at + 2, 4)));
+    record.add(number_field(f("terminate.rdmap.invalidate_stag"), untagged->rsvdulp_stag, place(at + 2, 4)));
   record.add(number_field(f("terminate.ddp.qn"), untagged->queue_number, place(at + 6, 4)));
   record.add(number_field(f("terminate.ddp.msn"), untagged->msn, place(at + 10, 4)));
   record.add(number_field(f("terminate.ddp.mo"), untagged->message_offset, place(at + 14, 4)));

@@ -3,8 +3,7 @@
 namespace kbtp::trace {
 namespace {
 
-constexpr std::uint8_t kRfcFlags =
-    rdmap::kLengthValidFlag | rdmap::kDdpHeaderFlag | rdmap::kRdmaHeaderFlag;
+constexpr std::uint8_t kRfcFlags = rdmap::kLengthValidFlag | rdmap::kDdpHeaderFlag | rdmap::kRdmaHeaderFlag;
 constexpr std::uint8_t kSiwFlags = 0x07;
 
 BitOrder recognise(std::span<const std::byte, rdmap::kTerminateControlSize> control) {

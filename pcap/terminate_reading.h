@@ -22,8 +22,8 @@ struct TerminateReading {
   std::optional<std::uint16_t> segment_length;  ///< when M or D and there
   Octets ddp_header;                            ///< the copy, 14 or 18 octets, or empty
   std::optional<rdmap::ReadRequest> read_request;
-  Octets rest;              ///< behind all that
-  bool cut_short = false;   ///< M, D, R promise more than there is
+  Octets rest;             ///< behind all that
+  bool cut_short = false;  ///< M, D, R promise more than there is
 };
 
 /// `body` is what follows the DDP header. Nothing when there are fewer than 4 octets. The order is siw's only
