@@ -90,6 +90,7 @@ TEST(DirectGrant, G35_NothingWithoutReads) {
   expect_no_modes(DirectInitiator(world).ack);
 }
 
+// Rules: RFC5040-8.1.2-03, RFC5042-2.1-02
 TEST(DirectGrant, ConfigurationsThatWouldExposeOthersAreRefused) {
   fake::Fabric fabric;
   auto& host = fabric.add_host();
@@ -132,6 +133,7 @@ class DirectRights : public ::testing::Test {
   const std::vector<std::byte> octets = pattern(8, 1);
 };
 
+// Rules: RFC5042-6.3.4-01, RFC5042-6.3.5-01
 TEST_F(DirectRights, G47_EachStagHasOneRight) {
   using Kind = wire::HelloAck;
   for (const auto stag : {&Kind::table_stag, &Kind::pool_stag, &Kind::ring_stag, &Kind::head_stag}) {
@@ -166,6 +168,7 @@ TEST_F(DirectRights, G47_EachStagHasOneRight) {
             0x1101);
 }
 
+// Rules: RFC5042-6.1.1-01, RFC5042-6.3.2-01
 TEST_F(DirectRights, G44_StagsAreTheSessionsOwn) {
   DirectInitiator bob(world, 1, kBob);
   EXPECT_EQ(refused([&](DirectInitiator& one) {
@@ -175,6 +178,15 @@ TEST_F(DirectRights, G44_StagsAreTheSessionsOwn) {
   const auto entry = bob.entry(0);
   EXPECT_EQ(entry, wire::TableEntry{});
   EXPECT_EQ(bob.read(bob.ack.pool_stag, bob.ack.partition_offset, 8), std::vector<std::byte>(8));
+}
+
+// Rules: RFC5042-6.3.6-01
+TEST_F(DirectRights, NoTwoInitiatorsMayWriteToTheSameBlock) {
+  const auto alice = DirectInitiator(world).ack;
+  const auto bob = DirectInitiator(world, 1, kBob).ack;
+  EXPECT_NE(alice.partition_stag, bob.partition_stag);
+  EXPECT_TRUE(alice.partition_offset + alice.partition_length <= bob.partition_offset ||
+              bob.partition_offset + bob.partition_length <= alice.partition_offset);
 }
 
 class Direct : public ::testing::Test {
