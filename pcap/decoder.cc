@@ -31,7 +31,12 @@ class Decoder::Live {
   void take(const TcpSegment& segment, FrameRef frame) {
     last_ = frame;
     Direction& direction = segment.source == info_.client ? client_ : server_;
+    const std::uint64_t differing = direction.reassembler.counters().differing;
     direction.reassembler.segment(segment, frame, direction.sink);
+    if (direction.reassembler.counters().differing != differing) {
+      tell(Event{direction.side, frame, frame, direction.reassembler.next_offset(),
+                 Note{"octets were sent again with other values: the first ones are kept"}, {}, {}});
+    }
     if (segment.rst) {
       direction.end(TcpEnd::Kind::rst, frame, *this);
     } else if (const auto fin = direction.reassembler.fin_offset();

@@ -1,8 +1,19 @@
 #include "pcap/reassembly.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace kbtp::trace {
+
+namespace {
+
+std::uint64_t count_differing(Octets a, Octets b) {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) count += a[i] != b[i] ? 1 : 0;
+  return count;
+}
+
+}  // namespace
 
 /// Where a sequence number lies in the stream: the offset congruent to it modulo 2^32 that is nearest to what
 /// comes next (RFC 9293 3.4: sequence numbers wrap).
@@ -36,6 +47,13 @@ void Reassembler::segment(const TcpSegment& segment, FrameRef frame, const Sink&
   if (segment.payload_length == 0) return;
 
   const auto next = static_cast<std::int64_t>(next_);
+  const bool keep_alive = segment.payload_length == 1 && begin == next - 1;  // RFC 9293 3.8.4: any octet
+  if (begin < next && !keep_alive) {
+    // Octets of a stream that began before the capture have no offset.
+    const auto before = static_cast<std::size_t>(std::max<std::int64_t>(-begin, 0));
+    compare_with_tail(static_cast<std::uint64_t>(begin) + before,
+                      segment.payload.subspan(std::min(before, segment.payload.size())));
+  }
   if (end <= next) {
     counters_.retransmitted += segment.payload_length;
     return;
@@ -56,10 +74,7 @@ void Reassembler::segment(const TcpSegment& segment, FrameRef frame, const Sink&
 void Reassembler::take(std::uint64_t offset, std::uint64_t length, Octets octets, FrameRef frame,
                        const Sink& sink) {
   if (offset == next_ && waiting_.empty()) {  // the usual case: nothing is copied
-    if (octets.empty()) counters_.missing += length;
-    next_ += length;
-    sink(Run{offset, length, octets, frame, now_});
-    return;
+    return give_out(Run{offset, length, octets, frame, now_}, sink);
   }
   keep(offset, length, octets, frame);
   release(sink);
@@ -98,7 +113,13 @@ void Reassembler::keep(std::uint64_t offset, std::uint64_t length, Octets octets
       store(from, to);
       if (to < run_end) waiting_.emplace(to, Waiting{run_end - to, {}, old});
     } else {
-      counters_.retransmitted += std::min(run_end, end) - std::max(run_begin, position);
+      const std::uint64_t from = std::max(run_begin, position);
+      const std::uint64_t shared = std::min(run_end, end) - from;
+      counters_.retransmitted += shared;
+      if (!octets.empty()) {
+        const auto begin = at->second.octets.begin() + static_cast<std::ptrdiff_t>(from - run_begin);
+        counters_.differing += count_differing(Octets(begin, shared), octets.subspan(from - offset, shared));
+      }
     }
     position = std::min(run_end, end);
     at = waiting_.lower_bound(position);
@@ -111,19 +132,39 @@ void Reassembler::release(const Sink& sink) {
     const auto node = waiting_.extract(at);
     const Waiting& run = node.mapped();
     waiting_octets_ -= run.octets.size();
-    if (run.octets.empty()) counters_.missing += run.length;
-    next_ += run.length;
-    sink(Run{node.key(), run.length, run.octets, run.frame, now_});
+    give_out(Run{node.key(), run.length, run.octets, run.frame, now_}, sink);
   }
 }
 
 void Reassembler::give_up_first_gap(const Sink& sink) {
   const auto first = waiting_.begin();
-  const Run gap{next_, first->first - next_, {}, first->second.frame, now_};
-  counters_.missing += gap.length;
-  next_ = first->first;
-  sink(gap);
+  give_out(Run{next_, first->first - next_, {}, first->second.frame, now_}, sink);
   release(sink);
+}
+
+void Reassembler::give_out(const Run& run, const Sink& sink) {
+  next_ = run.offset + run.length;
+  if (run.missing()) {
+    counters_.missing += run.length;
+    tail_from_ = next_;
+  } else {
+    if (tail_.empty()) tail_.resize(kTail);
+    const Octets last = run.octets.last(std::min(run.octets.size(), kTail));
+    const std::size_t at = (next_ - last.size()) % kTail;
+    const std::size_t first = std::min(last.size(), kTail - at);
+    std::memcpy(tail_.data() + at, last.data(), first);
+    std::memcpy(tail_.data(), last.data() + first, last.size() - first);
+    tail_from_ = std::max(tail_from_, next_ - std::min<std::uint64_t>(next_, kTail));
+  }
+  sink(run);
+}
+
+void Reassembler::compare_with_tail(std::uint64_t offset, Octets octets) {
+  for (const std::byte octet : octets) {
+    if (offset >= next_) return;
+    if (offset >= tail_from_ && tail_[offset % kTail] != octet) ++counters_.differing;
+    ++offset;
+  }
 }
 
 void Reassembler::finish(FrameRef last, const Sink& sink) {

@@ -1,10 +1,11 @@
 // Puts the octets of one direction of a TCP connection back in order.
 //
 // Segments come in the order of the capture; octets leave in the order of the stream, each run with the frame
-// that brought it. The first copy of an octet is kept. Octets that the capture does not hold, because a frame
-// was cut short or lost, leave as a run without octets, so that what lies behind them keeps its place. Stream
-// offsets count from the first octet behind the SYN (RFC 9293 3.4), or from the first octet seen when the SYN
-// is not in the capture. Pure and single-threaded; what waits for a gap to close is bounded.
+// that brought it. The first copy of an octet is kept; a later one that differs is counted, as far back as
+// the last kTail octets that were given out. Octets that the capture does not hold, because a frame was cut
+// short or lost, leave as a run without octets, so that what lies behind them keeps its place. Stream offsets
+// count from the first octet behind the SYN (RFC 9293 3.4), or from the first octet seen when the SYN is not
+// in the capture. Pure and single-threaded; what waits for a gap to close is bounded.
 
 #pragma once
 
@@ -43,6 +44,7 @@ class Reassembler {
   };
   struct Counters {
     std::uint64_t retransmitted = 0;  ///< octets seen again
+    std::uint64_t differing = 0;      ///< octets seen again with another value; the first one was kept
     std::uint64_t missing = 0;        ///< octets that the capture lacks
     std::uint64_t out_of_order = 0;   ///< segments that had to wait
   };
@@ -58,7 +60,7 @@ class Reassembler {
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
   /// Octets behind a gap, held back.
-  [[nodiscard]] std::size_t waiting_octets() const { return waiting_octets_; }
+  [[nodiscard]] std::size_t waiting_octets() const { return waiting_octets_ + tail_.capacity(); }
   /// The offset behind the last octet that was given out.
   [[nodiscard]] std::uint64_t next_offset() const { return next_; }
   [[nodiscard]] bool saw_syn() const { return saw_syn_; }
@@ -76,6 +78,10 @@ class Reassembler {
   void keep(std::uint64_t offset, std::uint64_t length, Octets octets, FrameRef frame);
   void release(const Sink& sink);
   void give_up_first_gap(const Sink& sink);
+  void give_out(const Run& run, const Sink& sink);
+  void compare_with_tail(std::uint64_t offset, Octets octets);
+
+  static constexpr std::size_t kTail = 4096;
 
   Limits limits_;
   bool started_ = false;
@@ -85,6 +91,8 @@ class Reassembler {
   std::optional<std::uint64_t> fin_;
   std::map<std::uint64_t, Waiting> waiting_;  ///< by offset, disjoint, all behind next_
   std::size_t waiting_octets_ = 0;
+  std::vector<std::byte> tail_;  ///< octets given out last, a ring indexed by offset modulo kTail
+  std::uint64_t tail_from_ = 0;  ///< offset of the first octet that is in it
   FrameRef now_;
   Counters counters_;
 };

@@ -126,6 +126,29 @@ TEST(Reassembly, FirstCopyWins) {
   EXPECT_EQ(stream.get().counters().retransmitted, 16U);
 }
 
+TEST(Reassembly, LaterCopiesThatDifferAreCounted) {
+  Stream stream(100);
+  stream.syn();
+  const Bytes first = pattern(6000);
+  stream.data(0, first);
+  Bytes again = first;
+  stream.data(0, again);
+  EXPECT_EQ(stream.get().counters().differing, 0U);
+  again[100] ^= std::byte{1};  // longer ago than is remembered
+  again[5000] ^= std::byte{1};
+  again[5999] ^= std::byte{1};
+  stream.data(0, again);
+  EXPECT_EQ(stream.get().counters().differing, 2U);
+  stream.data(5999, Bytes{std::byte{0}});  // a keep-alive
+  EXPECT_EQ(stream.get().counters().differing, 2U);
+  stream.data(6100, pattern(50, 1));  // waits behind a gap
+  stream.data(6120, pattern(50, 2));
+  EXPECT_EQ(stream.get().counters().differing, 2U + 30U);
+  stream.data(5990, pattern(20, 9));  // overlaps what was given out by ten
+  EXPECT_EQ(stream.get().counters().differing, 2U + 30U + 10U);
+  EXPECT_EQ(Bytes(stream.octets.begin(), stream.octets.begin() + 6000), first);
+}
+
 TEST(Reassembly, GapIsToldAtTheEnd) {
   Stream stream(5);
   stream.syn();
