@@ -1,10 +1,11 @@
 // `kbtp bench`: benchmarks of one operation, both ends in processes of their own.
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "tools/bench_load.h"
+#include "tools/bench_lane.h"
 #include "tools/client.h"
 #include "tools/link.h"
 #include "tools/measurement.h"
@@ -17,7 +18,9 @@ namespace {
 
 constexpr const char* kFooter = R"(Examples:
   kbtp bench load
-  kbtp bench load --size 1MiB --outstanding 16 --wait spin --json load.json)";
+  kbtp bench load --size 1MiB --outstanding 16 --wait spin --json load.json
+  kbtp bench direct-load --size 64KiB
+  kbtp bench direct-alloc --size 64KiB)";
 
 constexpr const char* kLoadFooter =
     R"(Each connection loads blocks of its own, one buffer for each outstanding LOAD; every buffer is checked after each
@@ -28,10 +31,30 @@ Examples:
   kbtp bench load --size 4096 --outstanding 1 --ops 100000 --runs 5 --json -
   kbtp bench load --target 192.0.2.1:7420 --crc off)";
 
+constexpr const char* kDirectLoadFooter =
+    R"(As bench load, with DIRECT_LOAD (KBTP 6.6): four RDMA Reads one after the other, and no work for the target's
+processor beyond its RNIC. A target of ours is told who may; another one has to know --identity and grant it
+the mode.
+
+Examples:
+  kbtp bench direct-load --size 64KiB --outstanding 16
+  kbtp bench direct-load --target 192.0.2.1:7420 --identity 123e4567-e89b-12d3-a456-426614174000)";
+
+constexpr const char* kDirectAllocFooter =
+    R"(Each operation takes a ticket, writes a block and has it bound (DIRECT_ALLOC, KBTP 6.6), and a FREE follows:
+throughput counts both, latency is that of the allocation. After each run blocks are allocated once more, loaded
+and compared. A target of ours is told who may; another one has to know --identity and grant it the mode.
+
+Examples:
+  kbtp bench direct-alloc --size 64KiB --outstanding 16
+  kbtp bench direct-alloc --target 192.0.2.1:7420 --identity 123e4567-e89b-12d3-a456-426614174000)";
+
 constexpr Duration kWarmUp = std::chrono::milliseconds(200);
 
 struct Options {
+  BenchOperation operation = BenchOperation::load;
   LinkOptions link;
+  std::vector<Uuid> identities;  // of the connections; none: anonymous
   std::uint64_t size = std::uint64_t{1} << 20;
   std::uint64_t outstanding = 16;
   std::uint64_t connections = 1;
@@ -43,6 +66,16 @@ struct Options {
 
 using Lanes = std::vector<std::unique_ptr<BenchLane>>;
 
+bool is_direct(BenchOperation operation) { return operation != BenchOperation::load; }
+
+Result<> check_direct(const initiator::SessionInfo& info, BenchOperation operation) {
+  if (operation == BenchOperation::direct_load && !info.direct.load)
+    return failure("the target does not grant DIRECT_LOAD to this identity");
+  if (operation == BenchOperation::direct_alloc && !info.direct.alloc)
+    return failure("the target does not grant DIRECT_ALLOC to this identity");
+  return {};
+}
+
 Expected<Lanes, Trouble> open_lanes(Link& link, const Options& options) {
   const auto outstanding = static_cast<std::uint32_t>(options.outstanding);
   Lanes lanes;
@@ -51,16 +84,37 @@ Expected<Lanes, Trouble> open_lanes(Link& link, const Options& options) {
     connect.quota = outstanding;
     connect.handles = outstanding;
     connect.max_requests = outstanding;
+    if (is_direct(options.operation)) {
+      connect.identity = options.identities.at(i);
+      connect.wanted.direct_load = options.operation == BenchOperation::direct_load;
+      connect.wanted.direct_alloc = options.operation == BenchOperation::direct_alloc;
+      connect.ord = std::max(connect.ord, outstanding);
+    }
     auto session = reach_async(*link.rnic, link.endpoint, connect);
     if (!session) return unexpected(Trouble{true, session.error().text});
-    lanes.push_back(std::make_unique<BenchLane>(std::move(*session), outstanding,
+    lanes.push_back(std::make_unique<BenchLane>(std::move(*session), options.operation, outstanding,
                                                 static_cast<std::uint32_t>(options.size)));
-    const auto granted = check_granted(
-        lanes.back()->info(), {.blocks = outstanding, .requests = outstanding, .block_size = options.size});
+    const initiator::SessionInfo& info = lanes.back()->info();
+    if (const auto granted = check_direct(info, options.operation); !granted)
+      return unexpected(Trouble{true, granted.error().text});
+    const auto granted =
+        check_granted(info, {.blocks = outstanding, .requests = outstanding, .block_size = options.size});
     if (!granted) return unexpected(Trouble{true, granted.error().text});
     if (auto filled = lanes.back()->fill(); !filled) return unexpected(filled.error());
   }
   return lanes;
+}
+
+// What tells an embedded target to whom it may grant the direct modes.
+std::string direct_config(const Options& options) {
+  std::string text = fmt::format("ird = {}\n", std::max<std::uint64_t>(options.outstanding, 16));
+  for (const Uuid& identity : options.identities) {
+    text += fmt::format(
+        "[[initiator]]\nidentity = \"{}\"\naddress = \"127.0.0.1\"\nquota = {}\ndirect_load = true\n"
+        "direct_alloc = {}\n",
+        identity.to_string(), options.outstanding, options.operation == BenchOperation::direct_alloc);
+  }
+  return text;
 }
 
 Expected<Measurement, Trouble> run_once(Link& link, Lanes& lanes, const Options& options) {
@@ -86,7 +140,7 @@ Expected<Measurement, Trouble> run_once(Link& link, Lanes& lanes, const Options&
   for (auto& lane : lanes) {
     if (auto right = lane->check(); !right) return unexpected(right.error());
   }
-  m.op = "load";
+  m.op = to_string(options.operation);
   m.size = options.size;
   m.outstanding = options.outstanding;
   m.connections = options.connections;
@@ -114,12 +168,23 @@ Expected<void, Trouble> run_all(Link& link, const Options& options, std::vector<
   return {};
 }
 
-int run_load(const CLI::App& app, const Options& options) {
+int run_bench(const CLI::App& app, Options options) {
   const std::string command = full_name(app);
-  auto link = Link::open(options.link, {.blocks = options.outstanding * options.connections,
-                                        .block_size = (options.size + 7) / 8 * 8,
-                                        .sessions = options.connections,
-                                        .outstanding = options.outstanding});
+  Demand demand{.blocks = options.outstanding * options.connections,
+                .block_size = (options.size + 7) / 8 * 8,
+                .sessions = options.connections,
+                .outstanding = options.outstanding};
+  if (is_direct(options.operation)) {
+    if (options.link.target && options.identities.empty()) {
+      return fail_usage(
+          command, "--target needs --identity: a target grants direct modes to initiators that it knows");
+    }
+    if (options.link.target && options.connections > 1)
+      return fail_usage(command, "with --target there is one connection: an identity has one session");
+    while (options.identities.size() < options.connections) options.identities.push_back(Uuid::random());
+    demand.config = direct_config(options);
+  }
+  auto link = Link::open(options.link, demand);
   if (!link) return fail(command, kExitUnreachable, link.error().text);
   std::vector<Measurement> runs;
   if (const auto done = run_all(*link, options, runs); !done) {
@@ -134,18 +199,31 @@ int run_load(const CLI::App& app, const Options& options) {
   return kExitOk;
 }
 
-}  // namespace
-
-void set_up_bench(CLI::App& app, Run& run) {
-  app.footer(kFooter);
-  CLI::App& load = *app.add_subcommand("load", "LOADs of sealed blocks");
+void add_benchmark(CLI::App& app, Run& run, BenchOperation operation, const char* summary,
+                   const char* footer) {
+  CLI::App& sub = *app.add_subcommand(std::string(to_string(operation)), summary);
   const auto options = std::make_shared<Options>();
-  add_link_options(load, options->link);
-  add_number(load, "--size", options->size, 1, std::uint64_t{1} << 30, "octets of a block (1MiB)");
-  add_number(load, "--outstanding", options->outstanding, 1, 4096, "LOADs under way on each connection (16)");
-  add_number(load, "--connections", options->connections, 1, 1024, "sessions side by side (1)");
+  options->operation = operation;
+  add_link_options(sub, options->link);
+  if (is_direct(operation)) {
+    add_parsed(
+        sub, "--identity",
+        [options](const std::string& text) -> Result<> {
+          auto uuid = parse_uuid(text);
+          if (!uuid) return unexpected(uuid.error());
+          options->identities = {*uuid};
+          return {};
+        },
+        "Initiator Identity, as the configuration of --target names it")
+        ->type_name("UUID")
+        ->needs(sub.get_option("--target"));
+  }
+  add_number(sub, "--size", options->size, 1, std::uint64_t{1} << 30, "octets of a block (1MiB)");
+  add_number(sub, "--outstanding", options->outstanding, 1, 4096,
+             "operations under way on each connection (16)");
+  add_number(sub, "--connections", options->connections, 1, 1024, "sessions side by side (1)");
   CLI::Option* seconds = add_parsed(
-      load, "--seconds",
+      sub, "--seconds",
       [options](const std::string& text) -> Result<> {
         auto factor = parse_factor(text);
         if (!factor) return unexpected(factor.error());
@@ -155,13 +233,24 @@ void set_up_bench(CLI::App& app, Run& run) {
       },
       "length of one run, after a fifth of a second to warm up (1)");
   seconds->type_name("S");
-  add_number(load, "--ops", options->ops, 1, std::uint64_t{1} << 40, "LOADs of one run, instead of a time")
+  add_number(sub, "--ops", options->ops, 1, std::uint64_t{1} << 40,
+             "operations of one run, instead of a time")
       ->excludes(seconds);
-  add_number(load, "--runs", options->runs, 1, 1000, "runs; the median is told (3)");
-  load.add_option("--json", options->json, "write the measurement there, - for standard output")
+  add_number(sub, "--runs", options->runs, 1, 1000, "runs; the median is told (3)");
+  sub.add_option("--json", options->json, "write the measurement there, - for standard output")
       ->type_name("FILE");
-  load.footer(kLoadFooter);
-  load.callback([&load, &run, options] { run = [&load, options] { return run_load(load, *options); }; });
+  sub.footer(footer);
+  sub.callback([&sub, &run, options] { run = [&sub, options] { return run_bench(sub, *options); }; });
+}
+
+}  // namespace
+
+void set_up_bench(CLI::App& app, Run& run) {
+  app.footer(kFooter);
+  add_benchmark(app, run, BenchOperation::load, "LOADs of sealed blocks", kLoadFooter);
+  add_benchmark(app, run, BenchOperation::direct_load, "DIRECT_LOADs of sealed blocks", kDirectLoadFooter);
+  add_benchmark(app, run, BenchOperation::direct_alloc, "DIRECT_ALLOC and BIND, each followed by a FREE",
+                kDirectAllocFooter);
   set_up_soak(app, run);
 }
 

@@ -1,6 +1,36 @@
 #include "tools/link.h"
 
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
+
 namespace kbtp::tools {
+
+namespace {
+
+// A file without a name that a child process can read as `path()`.
+class UnnamedFile {
+ public:
+  explicit UnnamedFile(const std::string& text) : fd_(memfd_create("kbtp-target.toml", 0)) {
+    if (fd_ < 0) return;
+    const auto written = write(fd_, text.data(), text.size());
+    complete_ = written >= 0 && static_cast<std::size_t>(written) == text.size();
+  }
+  ~UnnamedFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+  UnnamedFile(const UnnamedFile&) = delete;
+  UnnamedFile& operator=(const UnnamedFile&) = delete;
+  [[nodiscard]] bool complete() const { return complete_; }
+  [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+ private:
+  int fd_;
+  bool complete_ = false;
+};
+
+}  // namespace
 
 void add_link_options(CLI::App& app, LinkOptions& options) {
   add_endpoint(app, "--target", options.target,
@@ -42,6 +72,14 @@ Result<Link> Link::open(const LinkOptions& options, const Demand& demand) {
     if (!options.congestion_control.empty()) {
       arguments.emplace_back("--congestion-control");
       arguments.push_back(options.congestion_control);
+    }
+    std::optional<UnnamedFile> config;
+    if (!demand.config.empty()) {
+      config.emplace(demand.config);
+      if (!config->complete())
+        return failure(std::string("the embedded target's configuration cannot be written: ") +
+                       std::strerror(errno));
+      arguments.insert(arguments.end(), {"--config", config->path()});
     }
     auto child = EmbeddedTarget::start(std::move(arguments));
     if (!child) return unexpected(child.error());

@@ -28,6 +28,7 @@ struct Demand {
   std::uint64_t block_size = 0;
   std::uint64_t sessions = 1;
   std::uint64_t outstanding = 1;  ///< requests of each session
+  std::string config{};           ///< a configuration file's text, for what no option can say
 };
 
 /// This side's RNIC, and the embedded target unless the options name another.

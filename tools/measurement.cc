@@ -43,11 +43,11 @@ nlohmann::ordered_json to_json(const Measurement& m) {
 }
 
 std::string to_table(const std::vector<Measurement>& measurements) {
-  std::string table = fmt::format("{:<8}{:>10}{:>6}{:>6}{:>5}{:>7}{:>12}{:>8}{:>16}{:>10}{:>10}{:>10}\n",
+  std::string table = fmt::format("{:<13}{:>10}{:>6}{:>6}{:>5}{:>7}{:>12}{:>8}{:>16}{:>10}{:>10}{:>10}\n",
                                   "op", "size", "outst", "conns", "crc", "wait", "ops/s", "GB/s", "min..max",
                                   "p50 us", "p99 us", "CPU s/GiB");
   for (const Measurement& m : measurements) {
-    table += fmt::format("{:<8}{:>10}{:>6}{:>6}{:>5}{:>7}{:>12.0f}{:>8.2f}{:>16}{:>10.1f}{:>10.1f}{:>10}\n",
+    table += fmt::format("{:<13}{:>10}{:>6}{:>6}{:>5}{:>7}{:>12.0f}{:>8.2f}{:>16}{:>10.1f}{:>10.1f}{:>10}\n",
                          m.op, m.size, m.outstanding, m.connections, m.crc ? "on" : "off",
                          m.spin ? "spin" : "block", m.ops_per_s, m.gbytes_per_s,
                          fmt::format("{:.2f}..{:.2f}", m.min_gbytes_per_s, m.max_gbytes_per_s), m.p50_us,
