@@ -121,12 +121,14 @@ class Everything {
 
 class Messages : public testing::TestWithParam<Way> {};
 
+// Rules: RFC5044-4.4-05, RFC5044-4.3-09
 TEST_P(Messages, Rfc5044_5_1_03_WholeStream) {
   Everything all(GetParam());
   all.go(whole(), whole());
   all.check();
 }
 
+// Rules: RFC5044-4.3-09, RFC5044-5.1-03, RFC5044-A-01
 TEST_P(Messages, Rfc5044_5_1_03_RunsOfEverySmallSize) {
   for (std::size_t n = 1; n <= 80; ++n) {
     SCOPED_TRACE(n);
@@ -146,6 +148,7 @@ std::vector<std::size_t> offsets(std::size_t total) {
   return all;
 }
 
+// Rules: RFC5044-4.3-09, RFC5044-5.1-03, RFC5044-5.2-01, RFC5044-A-01
 TEST_P(Messages, Rfc5044_5_2_01_CutAtEveryOffset) {
   Everything first(GetParam());
   const std::size_t before_a = first.pair.a_octets;

@@ -37,25 +37,30 @@ struct Fresh {
 
 // --- Responder -------------------------------------------------------------------------------------------
 
+// Rules: RFC6581-10-01
 TEST(EngineStartup, Rfc6581_10_01_EnhancedRequestGetsEnhancedReply) {
   Fresh f;
   EXPECT_EQ(f.answer(kReq + "5002000400080008"), kRep + "5002000400100008");
   EXPECT_EQ(f.end->recorder.stream->capabilities().ird, 16U);
   EXPECT_EQ(f.end->recorder.stream->capabilities().ord, 8U);
 }
+// Rules: RFC6581-6-03, RFC6581-10-02, RFC6581-10-04
 TEST(EngineStartup, Rfc6581_6_03_Rev1RequestGetsRev1Reply) {
   Fresh f;
   EXPECT_EQ(f.answer(kReq + "40010000"), kRep + "40010000");
   EXPECT_NE(f.end->recorder.stream, nullptr);
 }
+// Rules: RFC6581-10-02
 TEST(EngineStartup, Rfc6581_10_02_UnenhancedRev2RequestGetsUnenhancedReply) {
   Fresh f;
   EXPECT_EQ(f.answer(kReq + "40020000"), kRep + "40020000");
 }
+// Rules: RFC5044-7.1.1-10, RFC5044-7.1.1-11, RFC6581-6-05
 TEST(EngineStartup, Rfc5044_7_1_1_10_RejectAndReservedBitsOfARequestAreIgnored) {
   Fresh f;
   EXPECT_EQ(f.answer(kReq + "7f02000400080008"), kRep + "5002000400100008");
 }
+// Rules: RFC5044-4.4-06, RFC5044-7.1.1-08
 TEST(EngineStartup, Rfc5044_4_4_06_PeersCrcOffIsNotEnough) {
   Fresh f;
   EXPECT_EQ(f.answer(kReq + "00010000"), kRep + "40010000");
@@ -64,6 +69,7 @@ TEST(EngineStartup, Rfc5044_4_4_06_PeersCrcOffIsNotEnough) {
   f.end->feed(fpdu);
   EXPECT_TRUE(f.end->recorder.received.empty());
 }
+// Rules: RFC5044-4.1-05, RFC5044-4.4-07, RFC5044-7.1.1-07, RFC5044-7.1.1-09
 TEST(EngineStartup, Rfc5044_4_4_07_BothCrcOffIsNotChecked) {
   RnicOptions off;
   off.crc = false;
@@ -74,21 +80,25 @@ TEST(EngineStartup, Rfc5044_4_4_07_BothCrcOffIsNotChecked) {
   f.end->feed(fpdu);
   EXPECT_EQ(f.end->recorder.received.size(), 1U);
 }
+// Rules: RFC6581-9.1-10
 TEST(EngineStartup, Rfc6581_9_1_10_RequestOrd3fffLeavesIrd) {
   Fresh f;
   EXPECT_EQ(f.answer(kReq + "5002000400043fff"), kRep + "500200043fff0004");
   EXPECT_EQ(f.end->recorder.stream->capabilities().ird, 16U);
 }
+// Rules: RFC6581-9.1-12
 TEST(EngineStartup, Rfc6581_9_1_12_RequestIrd3fffLeavesOrd) {
   Fresh f;
   EXPECT_EQ(f.answer(kReq + "500200043fff0004"), kRep + "5002000400103fff");
   EXPECT_EQ(f.end->recorder.stream->capabilities().ord, 16U);
 }
+// Rules: RFC6581-9.1-02, RFC6581-9.1-03
 TEST(EngineStartup, Rfc6581_9_1_03_RequestIrd0MeansNoReadsOfOurs) {
   Fresh f;
   EXPECT_EQ(f.answer(kReq + "5002000400000004"), kRep + "5002000400100000");
   EXPECT_EQ(f.end->recorder.stream->capabilities().ord, 0U);
 }
+// Rules: RFC6581-9.2-03, RFC6581-9.2-04, RFC6581-9.2-05, RFC6581-9.2-06
 TEST(EngineStartup, Rfc6581_9_2_06_PeerToPeerNamesAnRtrAndTakesIt) {
   Fresh f;
   EXPECT_EQ(f.answer(kReq + "50020004c0080008"), kRep + "50020004c0100008");
@@ -105,6 +115,7 @@ TEST(EngineStartup, P21_PeerToPeerAndTheFirstFpduIsNoRtr) {
   f.end->feed(Untagged{.body = pattern(8)}.fpdu());
   EXPECT_EQ(f.end->recorder.received.size(), 1U);
 }
+// Rules: RFC6581-9-02
 TEST(EngineStartup, Rfc6581_9_02_PrivateDataOf508OctetsReachesTheUpperLayer) {
   Fresh f;
   const auto data = pattern(508);
@@ -117,6 +128,7 @@ TEST(EngineStartup, PrivateDataOfTheReplyIsTheUpperLayers) {
   f.end->accept_options.private_data = hex("aabbcc");
   EXPECT_EQ(f.answer(kReq + "40010000"), kRep + "40010003aabbcc");
 }
+// Rules: RFC5044-7.1.2-04, RFC5044-7.1.2-05, RFC5044-7.1.2-13, RFC6581-10-01
 TEST(EngineStartup, Rfc5044_7_1_2_04_RejectionCarriesPrivateData) {
   Fresh f;
   f.end->rejection = rdma::Reject{hex("0102")};
@@ -127,6 +139,7 @@ TEST(EngineStartup, Rfc5044_7_1_2_04_RejectionCarriesPrivateData) {
   f.end->settle();
   EXPECT_TRUE(f.end->engine.finished());
 }
+// Rules: RFC5044-7.1.1-06
 TEST(EngineStartup, MarkersWantedByEitherSideIsSaidInItsOwnFrame) {
   EXPECT_EQ(Fresh().answer(kReq + "c0010000"), kRep + "40010000");
   RnicOptions markers;
@@ -134,6 +147,7 @@ TEST(EngineStartup, MarkersWantedByEitherSideIsSaidInItsOwnFrame) {
   EXPECT_EQ(Fresh(markers).answer(kReq + "40010000"), kRep + "c0010000");
 }
 
+// Rules: RFC5044-7.1.1-02, RFC5044-7.1.2-03, RFC5044-7.1.2-12, RFC5044-8-01, RFC5044-8-04
 TEST(EngineStartup, Rfc5044_7_1_1_02_AnotherKeyCloses) {
   for (int i = 0; i < 16; ++i) {
     SCOPED_TRACE(i);
@@ -143,29 +157,36 @@ TEST(EngineStartup, Rfc5044_7_1_1_02_AnotherKeyCloses) {
     f.expect_closed_silently(to_hex(frame));
   }
 }
+// Rules: RFC5044-7.1.1-02
 TEST(EngineStartup, Rfc5044_7_1_1_02_AReplyWhereARequestIsDueCloses) {
   Fresh().expect_closed_silently(kRep + "40010000");
 }
+// Rules: RFC5044-7.1.1-13
 TEST(EngineStartup, Rfc5044_7_1_1_13_UnknownRevisionsClose) {
   for (const char* revision : {"00", "03", "09", "ff"}) {
     Fresh().expect_closed_silently(kReq + "40" + revision + "0000");
   }
 }
+// Rules: RFC6581-10-05, RFC5044-7.1.1-13
 TEST(EngineStartup, Rfc6581_10_05_Rfc5044AloneClosesOnRevision2) {
   RnicOptions plain;
   plain.mpa_revision = 1;
   Fresh(plain).expect_closed_silently(kReq + "5002000400080008");
 }
+// Rules: RFC5044-7.1.1-15, RFC5044-7.1.2-17, RFC5044-8-04
 TEST(EngineStartup, Rfc5044_7_1_1_15_PdLengthAbove512Closes) {
   Fresh().expect_closed_silently(kReq + "40010201");
   Fresh().expect_closed_silently(kReq + "4001ffff");
 }
+// Rules: RFC6581-6-04
 TEST(EngineStartup, Rfc6581_6_04_EnhancedWithoutTheFourOctetsCloses) {
   Fresh().expect_closed_silently(kReq + "50020003616263");
 }
+// Rules: RFC5044-7.1.1-15
 TEST(EngineStartup, Rfc5044_7_1_1_15_OctetsBehindTheRequestClose) {
   Fresh().expect_closed_silently(kReq + "40010000" + std::string(80, '0'));
 }
+// Rules: RFC5044-7.1.1-15, RFC5044-7.1.2-03
 TEST(EngineStartup, Rfc5044_7_1_1_15_TruncatedRequestThenFinCloses) {
   const std::string whole = kReq + "5002000800080008aabbccdd";
   for (std::size_t n = 0; n < whole.size(); n += 2) {
@@ -182,14 +203,17 @@ TEST(EngineStartup, Rfc5044_7_1_2_18_RequestInSingleOctetsWorks) {
   f.end->feed(hex(kReq + "5002000400080008"), 1);
   EXPECT_EQ(to_hex(f.end->drain()), kRep + "5002000400100008");
 }
+// Rules: RFC5044-7.1.2-02, RFC5044-7.1.2-16, RFC5044-7.1.2-18
 TEST(EngineStartup, Rfc5044_7_1_2_16_SilentPeerIsClosedInTime) {
   Fresh f;
+  EXPECT_TRUE(f.end->drain().empty()) << "nothing is said before the Request";
   f.end->advance(std::chrono::milliseconds(9'999));
   EXPECT_FALSE(f.end->engine.finished());
   f.end->advance(std::chrono::milliseconds(2));
   EXPECT_TRUE(f.end->engine.finished());
   EXPECT_EQ(f.end->engine.reason().kind, CloseReason::Kind::deadline);
 }
+// Rules: RFC5044-7.1.2-18
 TEST(EngineStartup, Rfc5044_7_1_2_18_DrippingPeerIsClosedInTime) {
   Fresh f;
   for (const std::byte octet : hex(kReq + "40010000")) {
@@ -200,6 +224,7 @@ TEST(EngineStartup, Rfc5044_7_1_2_18_DrippingPeerIsClosedInTime) {
   FAIL() << "still waiting";
 }
 
+// Rules: RFC5044-7.1.2-11
 TEST(EngineStartup, Rfc5044_7_1_2_11_ResponderIsSilentBeforeTheFirstFpdu) {
   Responder target;
   target.stream().post({rdma::Send{1, pattern(8), false, std::nullopt}});
@@ -207,6 +232,7 @@ TEST(EngineStartup, Rfc5044_7_1_2_11_ResponderIsSilentBeforeTheFirstFpdu) {
   target.end->feed(Untagged{.body = pattern(8)}.fpdu());
   EXPECT_EQ(ulpdus(target.end->drain()).size(), 1U);
 }
+// Rules: RFC5044-7.1.2-11
 TEST(EngineStartup, Rfc5044_7_1_2_11_BadFirstFpduIsClosedWithoutTerminate) {
   Responder target;
   auto fpdu = Untagged{.body = pattern(8)}.fpdu();
@@ -248,6 +274,7 @@ struct Initiator {
   std::vector<std::byte> out;
 };
 
+// Rules: RFC5044-1.2-02, RFC5044-4.4-02, RFC5044-4.4-03, RFC5044-7.1-01
 TEST(EngineStartup, Rfc5044_4_4_03_RequestAsWritten) {
   rdma::StreamOptions options;
   options.private_data = hex("cafe");
@@ -257,6 +284,7 @@ TEST(EngineStartup, Rfc5044_4_4_03_RequestAsWritten) {
   plain.mpa_revision = 1;
   EXPECT_EQ(Initiator({}, plain).request, kReq + "40010000");
 }
+// Rules: RFC6581-9.1-07
 TEST(EngineStartup, Rfc6581_9_1_07_OrdIsLoweredToTheReplysIrd) {
   Initiator i;
   i.answer(kRep + "5002000600030002abcd");
@@ -264,6 +292,7 @@ TEST(EngineStartup, Rfc6581_9_1_07_OrdIsLoweredToTheReplysIrd) {
   EXPECT_EQ(i.end->recorder.stream->capabilities().ord, 3U);
   EXPECT_EQ(to_hex(i.end->recorder.private_data), "abcd");
 }
+// Rules: RFC6581-9.1-11, RFC6581-9.1-13
 TEST(EngineStartup, Rfc6581_9_1_11_Reply3fffLeavesBoth) {
   Initiator i;
   i.answer(kRep + "500200043fff3fff");
@@ -271,6 +300,7 @@ TEST(EngineStartup, Rfc6581_9_1_11_Reply3fffLeavesBoth) {
   EXPECT_EQ(i.end->recorder.stream->capabilities().ord, 16U);
   EXPECT_EQ(i.end->recorder.stream->capabilities().ird, 16U);
 }
+// Rules: RFC6581-8-01, RFC6581-9.1-06, RFC6581-9.1-08
 TEST(EngineStartup, Rfc6581_9_1_08_ReplyOrdBeyondTheCeilingIs2_0_06) {
   Initiator i;
   i.answer(kRep + "5002000400103ffe");
@@ -286,10 +316,17 @@ TEST(EngineStartup, Rfc6581_9_1_08_ReplyOrdBeyondTheCeilingIs2_0_06) {
   EXPECT_EQ(i.end->recorder.closed->terminate, 0x2006);
   EXPECT_EQ(i.end->recorder.stream, nullptr);
 }
+// Rules: RFC5044-7.1.2-09
 TEST(EngineStartup, Rfc5044_7_1_2_09_RejectionIsRefused) {
   Initiator().expect_refused(kRep + "7002000400100010");
 }
+// Rules: RFC5044-7.1.2-07, RFC5044-7.1.2-08
+TEST(EngineStartup, AnFpduInsteadOfTheReplyIsRefused) {
+  Initiator().expect_refused(to_hex(Untagged{.body = pattern(8)}.fpdu()));
+}
+// Rules: RFC5044-7.1.1-04, RFC5044-7.1.2-08, RFC5044-7.1.2-12, RFC5044-7.1.2-15
 TEST(EngineStartup, Rfc5044_7_1_1_04_AnotherKeyIsRefused) { Initiator().expect_refused(kReq + "40010000"); }
+// Rules: RFC5044-7.1.2-08, RFC5044-8-04
 TEST(EngineStartup, Rfc5044_7_1_2_08_ReplysPdLengthAbove512IsRefused) {
   Initiator().expect_refused(kRep + "40010201");
 }
@@ -299,6 +336,7 @@ TEST(EngineStartup, PeerThatClosesInsteadOfReplyingIsRefused) {
   i.end->settle();
   EXPECT_EQ(i.end->recorder.closed->kind, CloseReason::Kind::refused);
 }
+// Rules: RFC5044-7.1.2-18
 TEST(EngineStartup, ReplyThatNeverComesEndsAtTheDeadline) {
   Initiator i;
   i.end->advance(std::chrono::seconds(11));
@@ -306,6 +344,7 @@ TEST(EngineStartup, ReplyThatNeverComesEndsAtTheDeadline) {
   EXPECT_EQ(i.end->recorder.closed->kind, CloseReason::Kind::deadline);
   EXPECT_EQ(i.end->recorder.closed->phase, rdma::Phase::mpa);
 }
+// Rules: RFC5044-7.1.2-19
 TEST(EngineStartup, Rfc5044_7_1_2_19_NoFpduBeforeTheReply) {
   rdma::StreamOptions options;
   Initiator i(options);
