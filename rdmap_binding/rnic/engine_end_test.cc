@@ -13,6 +13,7 @@ using rdma::CloseReason;
 using rdma::Content;
 using rdma::WorkStatus;
 
+// Rules: RFC5041-6.2.1-02, RFC5041-6.2.1-05
 TEST(EngineEnd, Rfc5041_6_2_1_01_WhatWasPostedGoesOutBeforeFin) {
   Pair pair;
   pair.run();
@@ -33,6 +34,7 @@ TEST(EngineEnd, Rfc5041_6_2_1_01_WhatWasPostedGoesOutBeforeFin) {
   EXPECT_EQ(pair.b->recorder.closed->kind, CloseReason::Kind::graceful);
 }
 
+// Rules: RFC5041-6.2.1-04, RFC5041-6.2.1-06
 TEST(EngineEnd, Rfc5041_6_2_1_04_SendingGoesOnAfterThePeersFin) {
   Pair pair;
   pair.run();

@@ -396,7 +396,7 @@ TEST(EngineProtection, EachStreamHasItsReadDepthToItself) {
   EXPECT_EQ(answer(other, read_request(6, reading(stag, 0, 8)).fpdu()).size(), 1U);
 }
 
-// Rules: RFC5040-8.1.2-08, RFC5042-6.4.3.1-01
+// Rules: RFC5040-8.1.2-08, RFC5041-8.3.2-06, RFC5042-6.4.3.1-01
 TEST(EngineProtection, PeerThatFloodsReceivesFindsOnlyItsOwn) {
   Streams rnic;
   End& flooding = rnic.open();
@@ -437,6 +437,7 @@ TEST(EngineProtection, CompletionsOfOneStreamNeverCrowdOutThoseOfAnother) {
   EXPECT_EQ(flooding.recorder.completions.size(), kMany) << "and none of its own is lost";
 }
 
+// Rules: RFC5041-8.3.2-02, RFC5041-8.3.2-05
 // Rules: RFC5040-8.1.2-02, RFC5040-8.1.2-06, RFC5042-2.1-01, RFC5042-6.4.1-01, RFC5042-7.2-01
 TEST(EngineProtection, RnicsOwnerBoundsWhatAnyStreamGets) {
   auto wants = MemoryTarget::options();

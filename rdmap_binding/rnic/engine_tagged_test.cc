@@ -92,7 +92,7 @@ TEST(EngineTagged, AWriteOfNothingNamesNoMemory) {
 // --- Streams and domains ---------------------------------------------------------------------------------
 
 /// Streams of one RNIC: two of domain 7, one of domain 8.
-class Streams : public testing::Test {
+class EngineStreams : public testing::Test {
  protected:
   static rdma::StreamOptions of(std::uint32_t domain) {
     auto options = MemoryTarget::options();
@@ -129,7 +129,7 @@ class Streams : public testing::Test {
 };
 
 // Rules: RFC5041-8.2-04, RFC5041-8.2-03, RFC5041-8.3.1-01, RFC5041-8.2-01, RFC5041-8.3-01
-TEST_F(Streams, AnStagOfADomainServesEveryStreamOfItAndNoOther) {
+TEST_F(EngineStreams, AnStagOfADomainServesEveryStreamOfItAndNoOther) {
   const auto stag =
       host.stags.add(rdma::DomainId{7}, {memory, Access::remote_write, Content::octets, 0, false})->stag;
   EXPECT_EQ(write(one, stag), std::nullopt);
@@ -147,7 +147,7 @@ TEST_F(Streams, AnStagOfADomainServesEveryStreamOfItAndNoOther) {
 }
 
 // Rules: RFC5041-8.2-02, RFC5041-8.3.1-02, RFC5041-4.2-04
-TEST_F(Streams, AnStagOfAStreamServesThatStreamAlone) {
+TEST_F(EngineStreams, AnStagOfAStreamServesThatStreamAlone) {
   const auto stag =
       one.recorder.stream->register_region({memory, Access::remote_write, Content::octets, 0, false})->stag;
   EXPECT_EQ(write(two, stag), terminate::kDdpTaggedStagNotAssociated);
@@ -158,7 +158,7 @@ TEST_F(Streams, AnStagOfAStreamServesThatStreamAlone) {
 }
 
 // Rules: RFC5041-8.3.1-04, RFC5041-8.3.1-06, RFC5041-8.3-01
-TEST_F(Streams, RevocationOfADomainsStagHoldsForAllItsStreams) {
+TEST_F(EngineStreams, RevocationOfADomainsStagHoldsForAllItsStreams) {
   const auto stag =
       host.stags.add(rdma::DomainId{7}, {memory, Access::remote_write, Content::octets, 0, false})->stag;
   EXPECT_EQ(write(one, stag), std::nullopt);
