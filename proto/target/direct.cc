@@ -140,6 +140,7 @@ DirectAccess::~DirectAccess() {
 }
 
 void DirectAccess::tell_count() {
+  if (outstanding() == told_) return;
   // Modulo 2^64, so that a smaller count goes down.
   session_.core().tickets_outstanding.fetch_add(outstanding() - told_);
   told_ = outstanding();

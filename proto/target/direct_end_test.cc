@@ -88,14 +88,14 @@ TEST(Abandonment, Kbtp_3_4_09_EndsTheConnectionAndReclaims) {
   // A FREE of the older binding returns to the new ring, at Tail ticket k.
   EXPECT_EQ(again.answer(again.free(0)).status, Status::success);
   EXPECT_EQ(again.slot(2), (wire::Slot{2, bound_block}));
-  EXPECT_EQ(again.take()->ticket, 0u);
+  EXPECT_EQ(again.must_take().ticket, 0u);
   EXPECT_EQ(again.answer(again.bind(5, 0, again.slot(0).block_offset, 1)).status, Status::success);
 }
 
 TEST(Abandonment, ABoundTicketNeverExpires) {
   World world(direct_config(2));
   DirectInitiator one(world);
-  const auto counter = *one.take();
+  const auto counter = one.must_take();
   world.fabric.run_for(milliseconds(390));
   const auto ready = one.slot(counter.slot_offset / 16);
   ASSERT_EQ(one.answer(one.bind(0, counter.ticket, ready.block_offset, 1)).status, Status::success);
@@ -109,7 +109,7 @@ TEST(Abandonment, Kbtp_3_4_11_InvalidatingThePartitionEndsDirectAllocOnly) {
   World world(invalidating_config(3));
   DirectInitiator one(world);
   ASSERT_EQ(one.store(0, pattern(20, 1)).status, Status::success);
-  const auto counter = *one.take();
+  const auto counter = one.must_take();
   const auto ready = one.slot(counter.slot_offset / 16);
   world.fabric.run_for(milliseconds(650));
   ASSERT_FALSE(one.closed || one.peer_finished);
@@ -230,7 +230,7 @@ TEST(Abandonment, AllocStoreBehindAnUnboundTicket) {
     config.deadlines.allocation = milliseconds(100);
     World world(config);
     DirectInitiator one(world);
-    const auto held = *one.take();
+    const auto held = one.must_take();
     const auto ready = one.slot(0);
     ASSERT_EQ(one.store(1, pattern(4, 4)).status, Status::success);
     ASSERT_EQ(one.answer(one.free(1)).status, Status::success);
@@ -271,19 +271,19 @@ TEST(Reattach, ASessionWithoutTheModeFindsAUsableRing) {
   DirectInitiator one(world);
   EXPECT_EQ(one.ack.usage, 2u);
   EXPECT_TRUE(one.slot(0).consumed() && one.slot(1).consumed());
-  EXPECT_EQ(one.take()->ticket, 0u);
+  EXPECT_EQ(one.must_take().ticket, 0u);
 }
 
 TEST(Reattach, G51_TheOldSessionsStagsEndFirst) {
   World world(direct_config(2));
   DirectInitiator old(world);
-  const auto counter = *old.take();
+  const auto counter = old.must_take();
   const auto ready = old.slot(0);
   DirectInitiator now(world);
   ASSERT_TRUE(old.closed);
   EXPECT_EQ(now.ack.granted, kBothModes);
   EXPECT_EQ(now.answer(now.bind(0, counter.ticket, ready.block_offset, 1)).status, Status::invalid_ticket);
-  EXPECT_EQ(now.take()->ticket, 0u);
+  EXPECT_EQ(now.must_take().ticket, 0u);
 }
 
 // Three kinds of sessions, of which one is cut, stalled or drained at each step of what it does.

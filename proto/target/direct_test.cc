@@ -1,4 +1,4 @@
-// Direct modes (6.6) as the target grants them and as BIND ends them. docs of the ring are in 3.3 and 3.4.
+// Direct modes (6.6) as the target grants them, and as BIND ends them.
 
 #include <gtest/gtest.h>
 #include <set>
@@ -220,14 +220,14 @@ TEST_F(Direct, RingStartsAsInSection_3_3) {
   }
   EXPECT_EQ(blocks, (std::set{one.ack.partition_offset, one.ack.partition_offset + kBlock}));
   EXPECT_EQ(one.perform(rdma::FetchAdd{0, {one.ack.head_stag, one.ack.head_offset}, 0, 0}).original, 0u);
-  EXPECT_EQ(*one.take(), (wire::Counter{0, 0}));
-  EXPECT_EQ(*one.take(), (wire::Counter{1, 16}));
-  EXPECT_EQ(*one.take(), (wire::Counter{2, 0}));
+  EXPECT_EQ(one.must_take(), (wire::Counter{0, 0}));
+  EXPECT_EQ(one.must_take(), (wire::Counter{1, 16}));
+  EXPECT_EQ(one.must_take(), (wire::Counter{2, 0}));
 }
 
 TEST_F(Direct, Kbtp_6_6_BindEndsADirectAllocation) {
   const auto data = pattern(60, 4);
-  const auto counter = *one.take();
+  const auto counter = one.must_take();
   const auto ready = one.slot(0);
   one.write(one.ack.partition_stag, ready.block_offset, data);
   world.settle();
@@ -256,7 +256,25 @@ TEST_F(Direct, Kbtp_6_6_BindEndsADirectAllocation) {
   const auto sink = other.expose(memory);
   EXPECT_EQ(other.answer(other.load(3, sink, kBlock)).status, Status::success);
   EXPECT_EQ(memory, again);
-  EXPECT_EQ(world.target->snapshot().copied_loads, 1u) << "a peer may write it: never from where it lies";
+}
+
+// E-12: sealed by contract only, so never sent from where it lies; the other blocks still are.
+TEST(DirectLoads, BlocksThatAPeerMayWriteAreCopied) {
+  auto config = direct_config();
+  config.reserve = 2;
+  World world(config);
+  DirectInitiator one(world);
+  RawInitiator other(world, 1);
+  other.hello(2, 4);
+  std::vector<std::byte> memory(kBlock);
+  const auto sink = other.expose(memory);
+  ASSERT_EQ(other.answer(other.alloc_inline(16, pattern(64, 1), true)).status, Status::success);
+  EXPECT_EQ(other.answer(other.load(16, sink, kBlock)).status, Status::success);
+  EXPECT_EQ(world.target->snapshot().copied_loads, 0u);
+  ASSERT_EQ(one.store(0, pattern(64, 2)).status, Status::success);
+  EXPECT_EQ(other.answer(other.load(0, sink, kBlock)).status, Status::success);
+  EXPECT_EQ(memory, pattern(64, 2));
+  EXPECT_EQ(world.target->snapshot().copied_loads, 1u);
 }
 
 TEST_F(Direct, StoreReadsIntoABlockOfThePartition) {
@@ -281,7 +299,7 @@ TEST_F(Direct, EveryStatusOfBind) {
     EXPECT_EQ(after.free_blocks, before.free_blocks);
     EXPECT_EQ(after.bound_handles, before.bound_handles);
   };
-  const auto counter = *one.take();
+  const auto counter = one.must_take();
   const auto ready = one.slot(0);
   const auto other_block = one.slot(1).block_offset;
   const auto good = [&](std::uint64_t handle) {
@@ -358,8 +376,8 @@ TEST_F(Direct, G26_AllocStoreAndFreeUseTheOwnRing) {
     EXPECT_LT(block, one.ack.partition_offset);
   }
   // KBTP-3.4-08: tickets are each initiator's own.
-  EXPECT_EQ(one.take()->ticket, 6u);
-  EXPECT_EQ(bob.take()->ticket, 6u);
+  EXPECT_EQ(one.must_take().ticket, 6u);
+  EXPECT_EQ(bob.must_take().ticket, 6u);
 }
 
 // KBTP-3.3-18, KBTP-3.3-19, E-3, E-6: quota = F = N = 4. Ticket 0 is held while the others go round until
@@ -370,7 +388,7 @@ TEST(DirectRing, UnconsumedSlotIsNeverOverwritten) {
     DirectInitiator one(world);
     const std::uint64_t n = one.slots();
     ASSERT_EQ(n, 4u);
-    const auto held = *one.take();
+    const auto held = one.must_take();
     const auto held_slot = one.slot(0);
     const auto cycle = [&](std::uint64_t handle) {  // FREE, then the same handle anew
       ASSERT_EQ(one.answer(one.free(handle)).status, Status::success);
@@ -384,7 +402,7 @@ TEST(DirectRing, UnconsumedSlotIsNeverOverwritten) {
     ASSERT_EQ(one.answer(one.free(1)).status, Status::success);
     EXPECT_EQ(one.slot(0), held_slot);
     // Ticket N waits on slot 0 as well; N+1 .. 2N-1 go round with what is freed.
-    const auto waits = *one.take();
+    const auto waits = one.must_take();
     EXPECT_EQ(waits.ticket, n);
     cycle(2);
     cycle(3);
@@ -422,7 +440,7 @@ TEST(DirectRing, SlotAndTicketWrap) {
       if (k >= quota) {
         ASSERT_EQ(one.answer(one.free(handle)).status, Status::success);
       }
-      const auto counter = *one.take();
+      const auto counter = one.must_take();
       ASSERT_EQ(counter, (wire::Counter{ticket, static_cast<std::uint32_t>(16 * (ticket % slots))}));
       const auto ready = one.slot(ticket % slots);
       ASSERT_TRUE(ready.ready_for(ticket)) << "quota " << quota << ", ticket " << ticket;

@@ -75,6 +75,13 @@ class DirectInitiator : public RawInitiator {
     return format().unpack(done.original);
   }
 
+  /// The same where the session must be open.
+  wire::Counter must_take() {
+    const auto counter = take();
+    EXPECT_TRUE(counter) << "the session has ended";
+    return counter.value_or(wire::Counter{});
+  }
+
   /// RDMA Read of `length` octets; nothing when the stream ended.
   std::optional<std::vector<std::byte>> read(rdma::STag stag, std::uint64_t offset, std::size_t length) {
     std::vector<std::byte> sink(length);

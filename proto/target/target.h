@@ -44,7 +44,9 @@ struct Snapshot {
   std::uint64_t sessions_total = 0;    ///< since the start
   std::uint64_t sessions_refused = 0;  ///< HELLO refused, or disconnected before it
   std::uint64_t blocks = 0;            ///< F
-  std::uint64_t free_blocks = 0;       ///< neither bound, nor being stored to, nor pinned after a FREE
+  /// Neither bound, nor being stored to, nor pinned after a FREE. A block that an initiator has taken by
+  /// itself counts until its BIND.
+  std::uint64_t free_blocks = 0;
   std::uint64_t bound_handles = 0;
   std::uint64_t pinned_blocks = 0;  ///< being sent from where they lie
   std::uint64_t quota_granted = 0;  ///< sum over all ranges, at most F - R
