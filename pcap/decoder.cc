@@ -34,8 +34,13 @@ class Decoder::Live {
     const std::uint64_t differing = direction.reassembler.counters().differing;
     direction.reassembler.segment(segment, frame, direction.sink);
     if (direction.reassembler.counters().differing != differing) {
-      tell(Event{direction.side, frame, frame, direction.reassembler.next_offset(),
-                 Note{"octets were sent again with other values: the first ones are kept"}, {}, {}});
+      tell(Event{direction.side,
+                 frame,
+                 frame,
+                 direction.reassembler.next_offset(),
+                 Note{"octets were sent again with other values: the first ones are kept"},
+                 {},
+                 {}});
     }
     if (segment.rst) {
       direction.end(TcpEnd::Kind::rst, frame, *this);
@@ -139,7 +144,14 @@ void Decoder::end(Order::iterator at) {
 
 void Decoder::frame(const FrameView& frame) {
   ++frames_;
-  const auto packet = decode_frame(frame.link, frame.octets, frame.wire_length);
+  auto packet = decode_frame(frame.link, frame.octets, frame.wire_length);
+  if (const auto* fragment = packet ? std::get_if<IpFragment>(&*packet) : nullptr) {
+    if (auto whole = fragments_.take(*fragment)) {
+      packet = std::move(*whole);
+    } else {
+      packet = unexpected(FrameProblem{FrameProblem::Kind::fragment, "an IP fragment"});
+    }
+  }
   const auto* segment = packet ? std::get_if<TcpSegment>(&*packet) : nullptr;
   if (segment == nullptr) {
     return observer_.on_other_frame(

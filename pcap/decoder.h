@@ -9,6 +9,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "pcap/defragment.h"
 #include "pcap/event.h"
 #include "pcap/frame.h"
 #include "pcap/iwarp_stream.h"
@@ -72,6 +73,7 @@ class Decoder {
   DecodeOptions options_;
   Observer& observer_;
   DecoderLimits limits_;
+  Defragmenter fragments_;
   Order live_;
   std::unordered_map<Flow, Order::iterator, FlowHash> by_flow_;
   std::uint64_t connections_ = 0;

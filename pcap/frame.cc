@@ -13,12 +13,14 @@ using Kind = FrameProblem::Kind;
 
 constexpr std::uint16_t kEtherIpv4 = 0x0800;
 constexpr std::uint16_t kEtherIpv6 = 0x86DD;
+constexpr std::uint16_t kEtherRoceV1 = 0x8915;   // IBTA Annex A16
 constexpr std::uint16_t kEtherVlan = 0x8100;     // IEEE 802.1Q
 constexpr std::uint16_t kEtherQinQ = 0x88A8;     // IEEE 802.1ad
 constexpr std::uint16_t kEtherOldQinQ = 0x9100;  // in use before 802.1ad
 
 constexpr std::uint8_t kProtocolTcp = 6;
 constexpr std::uint8_t kProtocolUdp = 17;
+constexpr std::uint8_t kProtocolEsp = 50;
 constexpr std::uint8_t kHopByHop = 0;  // RFC 8200 4.3
 constexpr std::uint8_t kRouting = 43;
 constexpr std::uint8_t kFragment = 44;
@@ -52,8 +54,19 @@ std::uint16_t u16(const Rest& rest, std::size_t at) {
   return load_be<std::uint16_t>(rest.octets.data() + at);
 }
 
-Expected<Packet, FrameProblem> transport(std::uint8_t protocol, const Rest& rest, TransportAddress source,
-                                         TransportAddress destination) {
+/// Addresses of an IP packet and its first octet in the frame, nullptr when it was put together.
+struct Network {
+  TransportAddress source, destination;
+  const std::byte* begin = nullptr;
+
+  [[nodiscard]] Octets up_to(const std::byte* end) const {
+    return begin == nullptr ? Octets{} : Octets(begin, static_cast<std::size_t>(end - begin));
+  }
+};
+
+Expected<Packet, FrameProblem> transport(std::uint8_t protocol, const Rest& rest, const Network& network) {
+  TransportAddress source = network.source;
+  TransportAddress destination = network.destination;
   if (protocol == kProtocolUdp) {
     if (!rest.has(8))
       return unexpected(rest.lacks(8, "the UDP header is cut short", "no room for a UDP header"));
@@ -63,9 +76,12 @@ Expected<Packet, FrameProblem> transport(std::uint8_t protocol, const Rest& rest
     if (length < 8 || length > rest.wire)
       return problem(Kind::malformed, "the UDP length fits neither header nor packet");
     const Rest payload = rest.first(length).after(8);
-    return UdpDatagram{source, destination, static_cast<std::uint32_t>(payload.wire), payload.octets};
+    return UdpDatagram{source, destination, static_cast<std::uint32_t>(payload.wire), payload.octets,
+                       network.up_to(payload.octets.data())};
   }
-  if (protocol != kProtocolTcp) return problem(Kind::other_protocol, "neither TCP nor UDP");
+  if (protocol == kProtocolEsp)
+    return EspPacket{source, destination, static_cast<std::uint32_t>(rest.wire), rest.octets};
+  if (protocol != kProtocolTcp) return problem(Kind::other_protocol, "neither TCP, UDP nor ESP");
   if (!rest.has(20))
     return unexpected(rest.lacks(20, "the TCP header is cut short", "no room for a TCP header"));
   source.port = u16(rest, 0);
@@ -112,8 +128,20 @@ Expected<Packet, FrameProblem> ipv4(Rest rest) {
   rest = rest.first(total);
   if (!rest.has(header))
     return unexpected(rest.lacks(header, "the IPv4 options are cut short", "no room for the IPv4 options"));
-  if ((u16(rest, 6) & 0x3FFF) != 0) return problem(Kind::fragment, "an IPv4 fragment");
-  return transport(octet(rest, 9), rest.after(header), address(rest, 12, false), address(rest, 16, false));
+  const Network network{address(rest, 12, false), address(rest, 16, false), rest.octets.data()};
+  const std::uint16_t fragment = u16(rest, 6);
+  const Rest payload = rest.after(header);
+  if ((fragment & 0x3FFF) != 0) {  // more fragments, or an offset
+    return IpFragment{network.source,
+                      network.destination,
+                      u16(rest, 4),
+                      octet(rest, 9),
+                      (fragment & 0x1FFFU) * 8,
+                      (fragment & 0x2000) != 0,
+                      static_cast<std::uint32_t>(payload.wire),
+                      payload.octets};
+  }
+  return transport(octet(rest, 9), payload, network);
 }
 
 /// The Jumbo Payload length of a hop-by-hop header (RFC 2675 2); nothing when there is no such option.
@@ -133,14 +161,45 @@ std::optional<std::uint32_t> jumbo_length(Octets hop_by_hop) {
   return std::nullopt;
 }
 
-/// RFC 8200 3 and 4.
+/// Skips extension headers (RFC 8200 4) in front of the transport header.
+Expected<Packet, FrameProblem> behind_extensions(std::uint8_t next, Rest rest, const Network& network) {
+  while (next == kHopByHop || next == kRouting || next == kDestination || next == kAuthentication ||
+         next == kFragment) {
+    if (!rest.has(8))
+      return unexpected(
+          rest.lacks(8, "an IPv6 extension header is cut short", "no room for an IPv6 extension header"));
+    const bool fragment = next == kFragment && (u16(rest, 2) & 0xFFF9) != 0;
+    // In units of 8 octets beyond the first 8; of 4 octets beyond the first 8 for AH (RFC 4302 2.2).
+    const std::size_t units = next == kFragment ? 0 : octet(rest, 1);
+    const std::size_t size = next == kAuthentication ? (units + 2) * 4 : 8 + units * 8;
+    if (!rest.has(size))
+      return unexpected(rest.lacks(size, "an IPv6 extension header is cut short",
+                                   "an IPv6 extension header is longer than the packet"));
+    next = octet(rest, 0);
+    const Rest header = rest;
+    rest = rest.after(size);
+    if (fragment) {
+      const std::uint16_t place = u16(header, 2);
+      return IpFragment{network.source,
+                        network.destination,
+                        load_be<std::uint32_t>(header.octets.data() + 4),
+                        next,
+                        place & 0xFFF8U,
+                        (place & 1) != 0,
+                        static_cast<std::uint32_t>(rest.wire),
+                        rest.octets};
+    }
+  }
+  return transport(next, rest, network);
+}
+
+/// RFC 8200 3.
 Expected<Packet, FrameProblem> ipv6(Rest rest) {
   if (!rest.has(40))
     return unexpected(rest.lacks(40, "the IPv6 header is cut short", "no room for an IPv6 header"));
   if (octet(rest, 0) >> 4 != 6) return problem(Kind::malformed, "the IP version is not 6");
-  const TransportAddress source = address(rest, 8, true);
-  const TransportAddress destination = address(rest, 24, true);
-  std::uint8_t next = octet(rest, 6);
+  const Network network{address(rest, 8, true), address(rest, 24, true), rest.octets.data()};
+  const std::uint8_t next = octet(rest, 6);
   std::uint64_t length = u16(rest, 4);
   rest = rest.after(40);
   if (length == 0 && next == kHopByHop && rest.has(8)) {
@@ -150,29 +209,25 @@ Expected<Packet, FrameProblem> ipv6(Rest rest) {
   }
   if (length == 0 && (next == kProtocolTcp || next == kProtocolUdp)) length = rest.wire;  // as with IPv4
   if (length > rest.wire) return problem(Kind::malformed, "the IPv6 payload length is beyond the frame");
-  rest = rest.first(length);
+  return behind_extensions(next, rest.first(length), network);
+}
 
-  while (next == kHopByHop || next == kRouting || next == kDestination || next == kAuthentication ||
-         next == kFragment) {
-    if (!rest.has(8))
-      return unexpected(
-          rest.lacks(8, "an IPv6 extension header is cut short", "no room for an IPv6 extension header"));
-    if (next == kFragment && (u16(rest, 2) & 0xFFF9) != 0) return problem(Kind::fragment, "an IPv6 fragment");
-    // In units of 8 octets beyond the first 8; of 4 octets beyond the first 8 for AH (RFC 4302 2.2).
-    const std::size_t units = next == kFragment ? 0 : octet(rest, 1);
-    const std::size_t size = next == kAuthentication ? (units + 2) * 4 : 8 + units * 8;
-    if (!rest.has(size))
-      return unexpected(rest.lacks(size, "an IPv6 extension header is cut short",
-                                   "an IPv6 extension header is longer than the packet"));
-    next = octet(rest, 0);
-    rest = rest.after(size);
-  }
-  return transport(next, rest, source, destination);
+/// IBTA Annex A16: the Global Route Header has the layout of an IPv6 header.
+Expected<Packet, FrameProblem> roce_v1(const Rest& rest) {
+  constexpr std::size_t kGrh = 40;
+  if (!rest.has(kGrh)) return unexpected(rest.lacks(kGrh, "the GRH is cut short", "no room for a GRH"));
+  const std::uint16_t length = u16(rest, 4);
+  const Rest behind = rest.after(kGrh);
+  if (length > behind.wire) return problem(Kind::malformed, "the GRH's payload length is beyond the frame");
+  const Rest payload = behind.first(length);
+  return RoceV1Packet{address(rest, 8, true), address(rest, 24, true),
+                      static_cast<std::uint32_t>(payload.wire), payload.octets, rest.octets.first(kGrh)};
 }
 
 Expected<Packet, FrameProblem> network(std::uint16_t ether_type, const Rest& rest) {
   if (ether_type == kEtherIpv4) return ipv4(rest);
   if (ether_type == kEtherIpv6) return ipv6(rest);
+  if (ether_type == kEtherRoceV1) return roce_v1(rest);
   return problem(Kind::other_protocol, "not IP");
 }
 
@@ -241,6 +296,18 @@ Expected<Packet, FrameProblem> decode_frame(LinkType link, Octets octets, std::u
       return ipv6(rest);
   }
   return problem(Kind::unsupported_link, "a link type that is not understood");
+}
+
+Expected<Packet, FrameProblem> decode_ip_payload(std::uint8_t protocol, Octets octets,
+                                                 std::uint32_t wire_length, const TransportAddress& source,
+                                                 const TransportAddress& destination) {
+  const Rest rest{octets, std::max<std::uint64_t>(wire_length, octets.size())};
+  const Network network{source, destination, nullptr};
+  return source.v6 ? behind_extensions(protocol, rest, network) : transport(protocol, rest, network);
+}
+
+Expected<Packet, FrameProblem> decode_ip(Octets octets, std::uint32_t wire_length) {
+  return either_ip(Rest{octets, std::max<std::uint64_t>(wire_length, octets.size())});
 }
 
 TransportAddress TransportAddress::from(const SocketAddress& address) {

@@ -1,5 +1,5 @@
 // One captured frame, and what a pure decoder reads in it down to the transport layer: link header (Ethernet
-// with VLAN tags, Linux cooked v1 and v2, raw IP, null/loopback), IPv4 and IPv6, TCP and UDP.
+// with VLAN tags, Linux cooked v1 and v2, raw IP, null/loopback), IPv4 and IPv6, TCP, UDP, ESP and RoCEv1.
 //
 // Sizes are octets; times are nanoseconds since the epoch; addresses stay in network order as they were in
 // the frame, ports and sequence numbers are in host order. Nothing here does I/O or throws on what a frame
@@ -94,13 +94,40 @@ struct UdpDatagram {
   TransportAddress source, destination;
   std::uint32_t payload_length = 0;
   Octets payload;
+  Octets headers;  ///< from the IP header's first octet to the UDP header's last; empty when put together
+};
+
+/// IP Encapsulating Security Payload, RFC 4303. Ports are 0.
+struct EspPacket {
+  TransportAddress source, destination;
+  std::uint32_t payload_length = 0;
+  Octets payload;  ///< from the SPI on
+};
+
+/// RoCEv1: an InfiniBand packet behind EtherType 0x8915 (IBTA Annex A16). Ports are 0.
+struct RoceV1Packet {
+  TransportAddress source, destination;  ///< GIDs, as IPv6 addresses
+  std::uint32_t payload_length = 0;
+  Octets payload;  ///< from the BTH on
+  Octets headers;  ///< the Global Route Header, 40 octets
+};
+
+/// A part of an IP packet (RFC 791 3.2, RFC 8200 4.5). Ports are 0.
+struct IpFragment {
+  TransportAddress source, destination;
+  std::uint32_t identification = 0;
+  std::uint8_t protocol = 0;  ///< of what the fragments make up; IPv6: the first header in it
+  std::uint32_t offset = 0;   ///< octets
+  bool more = false;          ///< it is not the last
+  std::uint32_t payload_length = 0;
+  Octets payload;
 };
 
 /// Why a frame holds no segment for us.
 struct FrameProblem {
   enum class Kind : std::uint8_t {
-    other_protocol,    ///< well formed as far as read, but neither TCP nor UDP over IP
-    fragment,          ///< an IP fragment; fragments are not put together
+    other_protocol,    ///< well formed as far as read, but none that Packet has
+    fragment,          ///< an IP fragment whose packet is not complete (yet)
     cut_short,         ///< the capture kept too little of it to reach the transport header's end
     malformed,         ///< lengths that contradict each other
     unsupported_link,  ///< a link type that is not in LinkType
@@ -109,11 +136,19 @@ struct FrameProblem {
   const char* text = "";  ///< what and where, a literal
 };
 
-using Packet = std::variant<TcpSegment, UdpDatagram>;
+using Packet = std::variant<TcpSegment, UdpDatagram, EspPacket, RoceV1Packet, IpFragment>;
 
 /// Reads one frame. `octets` is what was captured of `wire_length` octets; the payload's span points into it.
 [[nodiscard]] Expected<Packet, FrameProblem> decode_frame(LinkType link, Octets octets,
                                                           std::uint32_t wire_length);
+/// Reads what an IP packet carries: from the first header behind the IP header, or of an IPv6 packet behind
+/// its fragment header, on. The addresses' ports are not looked at.
+[[nodiscard]] Expected<Packet, FrameProblem> decode_ip_payload(std::uint8_t protocol, Octets octets,
+                                                               std::uint32_t wire_length,
+                                                               const TransportAddress& source,
+                                                               const TransportAddress& destination);
+/// A whole IPv4 or IPv6 packet, as found in a tunnel.
+[[nodiscard]] Expected<Packet, FrameProblem> decode_ip(Octets octets, std::uint32_t wire_length);
 [[nodiscard]] inline Expected<Packet, FrameProblem> decode_frame(const Frame& frame) {
   return decode_frame(frame.link, frame.octets, frame.wire_length);
 }

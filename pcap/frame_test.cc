@@ -98,13 +98,56 @@ TEST(Frame, LengthZeroOfOffloadedPacketsMeansTheWholeFrame) {
   expect_segment(decode(LinkType::ipv6, six), kA6, kB6);
 }
 
-TEST(Frame, FragmentsAndOtherProtocolsAreTold) {
-  Bytes fragment = ipv4(kA, kB, 6, segment());
-  fragment[6] = std::byte{0x20};  // MF
-  expect_problem(decode(LinkType::ipv4, fragment), FrameProblem::Kind::fragment);
-  expect_problem(decode(LinkType::ipv6, ipv6(kA6, kB6, 44, *from_hex("06 00 0009 12345678") + segment())),
-                 FrameProblem::Kind::fragment);
-  expect_problem(decode(LinkType::ipv4, ipv4(kA, kB, 50, segment())), FrameProblem::Kind::other_protocol);
+TEST(Frame, FragmentsTellTheirPlace) {
+  Bytes four = ipv4(kA, kB, 6, segment());
+  four[4] = std::byte{0x12};
+  four[6] = std::byte{0x20};  // MF
+  four[7] = std::byte{0x03};
+  const auto packet = decode(LinkType::ipv4, four);
+  const auto* fragment = packet ? std::get_if<IpFragment>(&*packet) : nullptr;
+  ASSERT_NE(fragment, nullptr);
+  EXPECT_EQ(fragment->identification, 0x1200U);
+  EXPECT_EQ(fragment->offset, 24U);
+  EXPECT_TRUE(fragment->more);
+  EXPECT_EQ(fragment->payload_length, segment().size());
+  const auto six = decode(LinkType::ipv6, ipv6(kA6, kB6, 44, *from_hex("06 00 0009 12345678") + segment()));
+  fragment = six ? std::get_if<IpFragment>(&*six) : nullptr;
+  ASSERT_NE(fragment, nullptr);
+  EXPECT_EQ(fragment->identification, 0x12345678U);
+  EXPECT_EQ(fragment->protocol, 6);
+  EXPECT_EQ(fragment->offset, 8U);
+  // One that is all of its packet.
+  const auto atomic =
+      decode(LinkType::ipv6, ipv6(kA6, kB6, 44, *from_hex("06 00 0000 12345678") + segment()));
+  expect_segment(atomic, kA6, kB6);
+}
+
+TEST(Frame, EspAndRoceV1) {
+  const Bytes esp_octets = ipv4(kA, kB, 50, pattern(40));
+  const auto packet = decode(LinkType::ipv4, esp_octets);
+  const auto* esp = packet ? std::get_if<EspPacket>(&*packet) : nullptr;
+  ASSERT_NE(esp, nullptr);
+  EXPECT_EQ(to_vector(esp->payload), pattern(40));
+  const Bytes roce_octets = ethernet(0x8915, ipv6(kA6, kB6, 0x1B, pattern(32)) + pattern(6));
+  const auto frame = decode(LinkType::ethernet, roce_octets);
+  const auto* roce = frame ? std::get_if<RoceV1Packet>(&*frame) : nullptr;
+  ASSERT_NE(roce, nullptr);
+  EXPECT_EQ(roce->source.host, kA6.host);
+  EXPECT_EQ(to_vector(roce->payload), pattern(32));
+  EXPECT_EQ(roce->headers.size(), 40U);
+}
+
+TEST(Frame, UdpKeepsTheHeadersInFrontOfIt) {
+  const auto packet =
+      decode(LinkType::ethernet, ethernet(0x0800, ipv4(kA, kB, 17, *from_hex("0001 0002 000a 0000 aabb"))));
+  const auto* udp = packet ? std::get_if<UdpDatagram>(&*packet) : nullptr;
+  ASSERT_NE(udp, nullptr);
+  EXPECT_EQ(udp->headers.size(), 28U);
+  EXPECT_EQ(udp->headers[0], std::byte{0x45});
+}
+
+TEST(Frame, OtherProtocolsAreTold) {
+  expect_problem(decode(LinkType::ipv4, ipv4(kA, kB, 47, segment())), FrameProblem::Kind::other_protocol);
   expect_problem(decode(LinkType::ethernet, ethernet(0x0806, pattern(28))),
                  FrameProblem::Kind::other_protocol);
   // A link type without a name is the point. NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange)
