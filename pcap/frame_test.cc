@@ -138,8 +138,8 @@ TEST(Frame, EspAndRoceV1) {
 }
 
 TEST(Frame, UdpKeepsTheHeadersInFrontOfIt) {
-  const auto packet =
-      decode(LinkType::ethernet, ethernet(0x0800, ipv4(kA, kB, 17, *from_hex("0001 0002 000a 0000 aabb"))));
+  const Bytes octets = ethernet(0x0800, ipv4(kA, kB, 17, *from_hex("0001 0002 000a 0000 aabb")));
+  const auto packet = decode(LinkType::ethernet, octets);
   const auto* udp = packet ? std::get_if<UdpDatagram>(&*packet) : nullptr;
   ASSERT_NE(udp, nullptr);
   EXPECT_EQ(udp->headers.size(), 28U);
