@@ -37,6 +37,7 @@ TEST(MpaFpdu, GoldenOctetsDecodeToTheirUlpdus) {
   }
 }
 
+// Rules: RFC5044-5.2-01, RFC5044-6-03
 TEST(MpaFpdu, Rfc5044_5_2_01_EveryPrefixNeedsMoreByItsLength) {
   for (const auto& golden : golden::kFpdus) {
     SCOPED_TRACE(golden.name);
@@ -50,6 +51,7 @@ TEST(MpaFpdu, Rfc5044_5_2_01_EveryPrefixNeedsMoreByItsLength) {
   }
 }
 
+// Rules: RFC5044-4.4-11
 TEST(MpaFpdu, Rfc5044_4_4_11_EveryFlippedBitIsSeen) {
   for (const auto& golden : golden::kFpdus) {
     SCOPED_TRACE(golden.name);
@@ -67,6 +69,7 @@ TEST(MpaFpdu, Rfc5044_4_4_11_EveryFlippedBitIsSeen) {
   }
 }
 
+// Rules: RFC5044-4.1-03
 TEST(MpaFpdu, Rfc5044_4_1_03_AnyPadIsTakenIfTheCrcCoversIt) {
   const auto ulpdu = octets_of("c1401a2b3c4d0000000100000010aa");
   std::vector<std::byte> octets = octets_of("000f");
@@ -80,12 +83,14 @@ TEST(MpaFpdu, Rfc5044_4_1_03_AnyPadIsTakenIfTheCrcCoversIt) {
   EXPECT_EQ(to_hex(std::get<Fpdu>(result).pad), "a5a5a5");
 }
 
+// Rules: RFC5044-4.4-07
 TEST(MpaFpdu, Rfc5044_4_4_07_AWrongCrcIsTakenWhenCrcsAreOff) {
   auto octets = octets_of(golden::kFpdus[0].hex);
   octets.back() ^= std::byte{1};
   EXPECT_TRUE(std::holds_alternative<Fpdu>(decode_fpdu(octets, CrcUse::ignore)));
 }
 
+// Rules: RFC5044-3-09
 TEST(MpaFpdu, Rfc5044_3_09_LengthsOutsideTheRangeAreRefusedUnbuffered) {
   EXPECT_FALSE(check_length(1).has_value());
   EXPECT_FALSE(check_length(64768).has_value());
@@ -112,6 +117,7 @@ TEST(MpaFpdu, Rfc5044_4_1_04_FpduIsAMultipleOfFour) {
 
 // Both dumps of RFC 5044 4.4 from the pieces that a sender with markers would use: the CRC runs over markers
 // and octets alike, in stream order.
+// Rules: RFC5044-4.4-09, RFC5044-4.4-10
 TEST(MpaFpdu, Rfc5044_4_4_10_AnnotatedDumpsReproduce) {
   for (const auto& golden : golden::kMarkedFpdus) {
     SCOPED_TRACE(golden.name);
@@ -152,6 +158,7 @@ TEST(MpaFpdu, PiecesMakeTheSameFpdu) {
   }
 }
 
+// Rules: RFC5044-4.5-01
 TEST(MpaMulpdu, Rfc5044_4_5_01_WithMarkers) {
   EXPECT_EQ(mulpdu(1460, true), 1460u - (6 + 4 * 3 + 0));
   EXPECT_EQ(mulpdu(1461, true), 1461u - (6 + 4 * 3 + 1));
@@ -159,12 +166,14 @@ TEST(MpaMulpdu, Rfc5044_4_5_01_WithMarkers) {
   EXPECT_EQ(mulpdu(513, true), 513u - (6 + 8 + 1));
 }
 
+// Rules: RFC5044-4.5-02
 TEST(MpaMulpdu, Rfc5044_4_5_02_WithoutMarkers) {
   EXPECT_EQ(mulpdu(1460, false), 1454u);
   EXPECT_EQ(mulpdu(1463, false), 1454u);
   EXPECT_EQ(mulpdu(32768, false), 32762u);
 }
 
+// Rules: RFC5044-3-04, RFC5044-4.5-05
 TEST(MpaMulpdu, Rfc5044_3_04_StaysWithin128And64768) {
   for (const bool markers : {false, true}) {
     for (const std::size_t emss : {0u, 1u, 6u, 7u, 88u, 133u}) EXPECT_EQ(mulpdu(emss, markers), 128u) << emss;

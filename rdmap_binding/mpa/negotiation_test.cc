@@ -12,6 +12,7 @@ Enhanced client_server(std::uint16_t ird, std::uint16_t ord) {
   return {false, false, ird, false, false, ord};
 }
 
+// Rules: RFC6581-9.1-02, RFC6581-9.1-03
 TEST(MpaNegotiation, Rfc6581_9_1_03_ResponderOrdIsAtMostTheRequestsIrd) {
   for (std::uint16_t ird = 0; ird <= kMaxReadDepth; ird = static_cast<std::uint16_t>(ird * 2 + 1)) {
     const auto outcome = negotiate_as_responder(client_server(ird, 1), kLocal);
@@ -27,18 +28,21 @@ TEST(MpaNegotiation, ResponderRaisesItsIrdToTheRequestsOrdAsFarAsItCan) {
   EXPECT_EQ(negotiate_as_responder(client_server(1, 100), kLocal).depths.ird, 16);
 }
 
+// Rules: RFC6581-9.1-10
 TEST(MpaNegotiation, Rfc6581_9_1_10_RequestOrd3fffLeavesTheRespondersIrd) {
   const auto outcome = negotiate_as_responder(client_server(4, kNoNegotiation), kLocal);
   EXPECT_EQ(outcome.reply, client_server(kNoNegotiation, 4));
   EXPECT_EQ(outcome.depths, (ReadDepths{8, 4}));
 }
 
+// Rules: RFC6581-9.1-12
 TEST(MpaNegotiation, Rfc6581_9_1_12_RequestIrd3fffLeavesTheRespondersOrd) {
   const auto outcome = negotiate_as_responder(client_server(kNoNegotiation, 4), kLocal);
   EXPECT_EQ(outcome.reply, client_server(8, kNoNegotiation));
   EXPECT_EQ(outcome.depths, (ReadDepths{8, 4}));
 }
 
+// Rules: RFC6581-9.2-04, RFC6581-9.2-11, RFC6581-9.2-13
 TEST(MpaNegotiation, Rfc6581_9_2_04_ReplyRepeatsPeerToPeer) {
   Enhanced request = client_server(1, 1);
   request.rtr_send = request.rtr_write = request.rtr_read = true;  // ignored with A=0 (9.2-13)
@@ -47,6 +51,7 @@ TEST(MpaNegotiation, Rfc6581_9_2_04_ReplyRepeatsPeerToPeer) {
   EXPECT_EQ(negotiate_as_responder(request, kLocal).reply, (Enhanced{true, true, 8, true, true, 1}));
 }
 
+// Rules: RFC6581-9.2-03, RFC6581-9.2-05, RFC6581-9.2-06
 TEST(MpaNegotiation, Rfc6581_9_2_06_ReplyAlwaysNamesAnRtr) {
   for (unsigned offered = 0; offered < 8; ++offered) {
     for (unsigned supported = 1; supported < 8; ++supported) {
@@ -88,6 +93,7 @@ TEST(MpaNegotiation, RequestNamesRtrsOnlyForPeerToPeer) {
   EXPECT_EQ(make_request(wide, false), client_server(kMaxReadDepth, kMaxReadDepth));
 }
 
+// Rules: RFC6581-9.1-07
 TEST(MpaNegotiation, Rfc6581_9_1_07_InitiatorLowersItsOrdAndRaisesItsIrd) {
   const Enhanced request = make_request(kLocal, false);
   EXPECT_EQ(negotiate_as_initiator(request, client_server(1, 3), kLocal)->depths, (ReadDepths{8, 1}));
@@ -95,6 +101,7 @@ TEST(MpaNegotiation, Rfc6581_9_1_07_InitiatorLowersItsOrdAndRaisesItsIrd) {
   EXPECT_EQ(negotiate_as_initiator(request, client_server(100, 16), kLocal)->depths, (ReadDepths{16, 4}));
 }
 
+// Rules: RFC6581-9.1-06, RFC6581-9.1-08
 TEST(MpaNegotiation, Rfc6581_9_1_08_TooLargeAReplyOrdIsInsufficientIrd) {
   const Enhanced request = make_request(kLocal, false);
   for (const std::uint16_t ord : {std::uint16_t{17}, kMaxReadDepth}) {
@@ -104,12 +111,14 @@ TEST(MpaNegotiation, Rfc6581_9_1_08_TooLargeAReplyOrdIsInsufficientIrd) {
   }
 }
 
+// Rules: RFC6581-9.1-11, RFC6581-9.1-13
 TEST(MpaNegotiation, Rfc6581_9_1_11_13_Reply3fffLeavesTheInitiatorsValues) {
   const auto outcome = negotiate_as_initiator(make_request(kLocal, false),
                                               client_server(kNoNegotiation, kNoNegotiation), kLocal);
   EXPECT_EQ(outcome->depths, (ReadDepths{8, 4}));
 }
 
+// Rules: RFC6581-9.2-08
 TEST(MpaNegotiation, Rfc6581_9_2_08_InitiatorSendsACommonRtr) {
   const Enhanced request = make_request(kLocal, true);
   const auto rtr = [&](Enhanced reply, RtrSet can) {
@@ -123,6 +132,7 @@ TEST(MpaNegotiation, Rfc6581_9_2_08_InitiatorSendsACommonRtr) {
   EXPECT_EQ(rtr({true, true, 1, true, true, 1}, {true, false, false}), RtrKind::send);
 }
 
+// Rules: RFC6581-9.2-09
 TEST(MpaNegotiation, Rfc6581_9_2_09_NoCommonRtrIsAnError) {
   LocalLimits local = kLocal;
   local.rtr = {true, false, false};
@@ -135,6 +145,7 @@ TEST(MpaNegotiation, Rfc6581_9_2_09_NoCommonRtrIsAnError) {
   }
 }
 
+// Rules: RFC6581-9.2-13
 TEST(MpaNegotiation, Rfc6581_9_2_13_RtrFlagsOfAClientServerReplyAreIgnored) {
   const Enhanced reply{false, true, 4, true, true, 4};
   EXPECT_EQ(negotiate_as_initiator(make_request(kLocal, false), reply, kLocal)->rtr, std::nullopt);

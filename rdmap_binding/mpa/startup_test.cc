@@ -78,6 +78,7 @@ TEST(MpaStartup, BadFramesAreRefusedByRuleAndOctet) {
   }
 }
 
+// Rules: RFC5044-7.1.1-02
 TEST(MpaStartup, Rfc5044_7_1_1_02_EachWrongKeyOctetIsSeenAtOnce) {
   auto octets = octets_of(golden::kStartups[0].hex);
   for (std::size_t i = 0; i < kKeySize; ++i) {
@@ -88,6 +89,7 @@ TEST(MpaStartup, Rfc5044_7_1_1_02_EachWrongKeyOctetIsSeenAtOnce) {
   }
 }
 
+// Rules: RFC5044-7.1.2-15
 TEST(MpaStartup, Rfc5044_7_1_2_15_RequestIsNoReply) {
   for (const auto& golden : golden::kStartups) {
     const auto other = golden.kind == StartupKind::request ? StartupKind::reply : StartupKind::request;
@@ -95,6 +97,7 @@ TEST(MpaStartup, Rfc5044_7_1_2_15_RequestIsNoReply) {
   }
 }
 
+// Rules: RFC5044-7.1.1-15
 TEST(MpaStartup, Rfc5044_7_1_1_15_PdLengthAbove512IsRefusedOnceOctet19IsThere) {
   StartupFrame frame;
   frame.crc = true;
@@ -106,6 +109,7 @@ TEST(MpaStartup, Rfc5044_7_1_1_15_PdLengthAbove512IsRefusedOnceOctet19IsThere) {
             StartupRule::private_data_too_long);
 }
 
+// Rules: RFC5044-7.1.2-17
 TEST(MpaStartup, Rfc5044_7_1_2_17_PrivateDataOf512OctetsIsTaken) {
   const std::vector<std::byte> data(512, std::byte{0x5A});
   StartupFrame frame;
@@ -117,6 +121,7 @@ TEST(MpaStartup, Rfc5044_7_1_2_17_PrivateDataOf512OctetsIsTaken) {
   EXPECT_TRUE(std::get<StartupComplete>(result).frame == frame);
 }
 
+// Rules: RFC6581-9-02
 TEST(MpaStartup, Rfc6581_9_02_EnhancedOctetsCountInPdLength) {
   const std::vector<std::byte> data(512, std::byte{0x5A});
   StartupFrame frame;
@@ -133,6 +138,7 @@ TEST(MpaStartup, Rfc6581_9_02_EnhancedOctetsCountInPdLength) {
   }
 }
 
+// Rules: RFC6581-6-04
 TEST(MpaStartup, Rfc6581_6_04_EnhancedNeedsFourOctetsFromRevision2On) {
   auto octets = octets_of("4d504120 49442052 65712046 72616d65 50 02 0003 000000");
   for (std::uint8_t length = 0; length < 4; ++length) {
@@ -146,6 +152,7 @@ TEST(MpaStartup, Rfc6581_6_04_EnhancedNeedsFourOctetsFromRevision2On) {
   EXPECT_EQ(frame.reserved, 0x10);
 }
 
+// Rules: RFC5044-7.1.1-13
 TEST(MpaStartup, Rfc5044_7_1_1_13_OnlyRevisions1And2AreUnderstood) {
   for (unsigned revision = 0; revision < 256; ++revision) {
     EXPECT_EQ(understands_revision(static_cast<std::uint8_t>(revision)), revision == 1 || revision == 2);

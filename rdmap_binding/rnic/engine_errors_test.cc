@@ -118,6 +118,7 @@ rdmap::AtomicRequest adding(rdma::STag stag, std::uint64_t to) {
 
 // --- MPA -------------------------------------------------------------------------------------------------
 
+// Rules: RFC5044-4.4-11, RFC5044-8-02
 TEST_F(EngineErrors, Rfc5044_4_4_11_BadCrcIs2_0_02) {
   expect_terminate(ulpdus([&] {
                      target.end->feed(bad_crc());
@@ -126,6 +127,7 @@ TEST_F(EngineErrors, Rfc5044_4_4_11_BadCrcIs2_0_02) {
                    {}, terminate::kMpaCrcError, Copy::none);
 }
 
+// Rules: RFC5044-3-09
 TEST_F(EngineErrors, Rfc5044_3_05_UlpduLengthAbove64768Is2_0_03) {
   const auto length = mpa::encode_length(0xFD01);
   expect_terminate(target.answer(length), {}, terminate::kMpaMarkerMismatch, Copy::none);
@@ -402,6 +404,7 @@ TEST_F(EngineErrors, ReservedBitsAreIgnored) {
   EXPECT_EQ(target.recorder().received.size(), 2U);
 }
 
+// Rules: RFC5044-4.1-03
 TEST_F(EngineErrors, Rfc5044_4_1_03_PadValueIsIgnored) {
   auto fpdu = Untagged{.msn = 2, .body = pattern(3)}.fpdu();  // 2 + 21 octets: one of padding
   fpdu[fpdu.size() - 5] = std::byte{0xA5};

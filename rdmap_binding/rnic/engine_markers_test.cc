@@ -314,8 +314,8 @@ std::set<std::size_t> full_ulpdus(std::size_t emss, bool markers) {
   return sizes;
 }
 
-// Rules: RFC5044-3-02, RFC5044-4.5-01, RFC5044-4.5-02, RFC5044-4.5-05, RFC5044-5.1-01, RFC5044-3-04,
-// RFC5044-4.5-06
+// Rules: RFC5044-3-02, RFC5044-4.5-01, RFC5044-4.5-02, RFC5044-4.5-05, RFC5044-5.1-01, RFC5044-3-04
+// Rules: RFC5044-4.5-06
 TEST(EngineMarkers, UlpdusAreAsLongAsTheSegmentAllows) {
   using testing::ElementsAre;
   EXPECT_THAT(full_ulpdus(1460, false), ElementsAre(1454U));

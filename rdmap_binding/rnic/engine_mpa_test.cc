@@ -45,8 +45,8 @@ void expect_crcs(End& end, bool on) {
   }
 }
 
-// Rules: RFC5044-4.1-05, RFC5044-4.4-01, RFC5044-4.4-06, RFC5044-4.4-07, RFC5044-4.4-08, RFC5044-7.1.1-07,
-// RFC5044-7.1.1-08, RFC5044-7.1.1-09
+// Rules: RFC5044-4.1-05, RFC5044-4.4-01, RFC5044-4.4-06, RFC5044-4.4-07, RFC5044-4.4-08, RFC5044-7.1.1-07
+// Rules: RFC5044-7.1.1-08, RFC5044-7.1.1-09
 TEST(EngineMpa, CrcsAreInUseUnlessBothSidesSaidNo) {
   for (const bool ours : {false, true}) {
     for (const bool theirs : {false, true}) {

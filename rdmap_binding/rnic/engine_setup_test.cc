@@ -126,6 +126,52 @@ TEST(EngineSetup, ARejectionMayNameTheOrdThatIsNeeded) {
   EXPECT_EQ(endless.answer(kReq + "5002000400040008"), kRep + "7002000400103ffe");
 }
 
+// Rules: RFC6581-12-01
+TEST(EngineSetup, NoDepthsAndFlagsAPeerCanNameLeadAstray) {
+  const std::array<std::uint16_t, 6> named{0, 1, 16, 129, 0x3FFE, 0x3FFF};
+  for (unsigned flags = 0; flags < 16; ++flags) {
+    for (const std::uint16_t ird : named) {
+      for (const std::uint16_t ord : named) {
+        mpa::StartupFrame frame;
+        frame.crc = true;
+        frame.enhanced =
+            mpa::Enhanced{(flags & 8) != 0, (flags & 4) != 0, ird, (flags & 2) != 0, (flags & 1) != 0, ord};
+        SCOPED_TRACE(to_hex(mpa::encode_enhanced(*frame.enhanced)));
+        Acceptor a;
+        a.end->feed(mpa::encode_startup(frame));
+        ASSERT_NE(a.end->recorder.stream, nullptr);
+        EXPECT_LE(a.agreed().ird, 128U);
+        EXPECT_LE(a.agreed().ord, std::min<std::uint32_t>(16, ird));
+        const auto reply = mpa::decode_startup(a.end->drain(), mpa::StartupKind::reply);
+        const mpa::Enhanced& said = *std::get<mpa::StartupComplete>(reply).frame.enhanced;
+        EXPECT_EQ(said.peer_to_peer, frame.enhanced->peer_to_peer);
+        EXPECT_EQ(said.rtr_send || said.rtr_write || said.rtr_read, said.peer_to_peer);
+
+        frame.kind = mpa::StartupKind::reply;
+        for (const bool asked : {false, true}) {
+          rdma::StreamOptions options = depths(8, 4);
+          options.peer_to_peer = asked;
+          Connector c(options);
+          c.end->feed(mpa::encode_startup(frame));
+          const bool too_deep = ord > 128 && ord != 0x3FFF;
+          // A Reply with A=1 is owed an RTR, even by an initiator that did not ask for that.
+          const bool none_usable = (flags & 7) == 0 || ((flags & 7) == 1 && ird == 0);
+          const bool no_rtr = flags < 8 ? asked : none_usable;
+          const auto out = ulpdus(c.end->drain());
+          ASSERT_EQ(c.end->recorder.stream == nullptr, too_deep || no_rtr);
+          if (c.end->recorder.stream != nullptr) {
+            EXPECT_LE(c.agreed().ird, 128U);
+            EXPECT_LE(c.agreed().ord, std::min<std::uint32_t>(4, ird));
+          } else {
+            ASSERT_EQ(out.size(), 1U);
+            EXPECT_EQ(to_hex(Octets(out[0]).subspan(18, 2)), too_deep ? "2006" : "2007");
+          }
+        }
+      }
+    }
+  }
+}
+
 // --- Rejections and private data -------------------------------------------------------------------------
 
 // Rules: RFC5044-7.1.2-09
