@@ -31,6 +31,13 @@ TEST(FuzzSeeds, MpaCorpusHoldsTheGoldenFrames) {
   add(seeds, "bad_", mpa::golden::kBadStartups);
   add(seeds, "fpdu_", mpa::golden::kFpdus);
   add(seeds, "marked_", mpa::golden::kMarkedFpdus);
+  for (const auto& golden : mpa::golden::kMarkedStreams) {
+    auto octets = from_hex(golden.head).value();
+    octets.resize(octets.size() + golden.zeros);
+    const auto tail = from_hex(golden.tail).value();
+    octets.insert(octets.end(), tail.begin(), tail.end());
+    EXPECT_TRUE(seeds.emplace("marked_" + std::string(golden.name), octets).second) << golden.name;
+  }
   EXPECT_THAT(fuzz::stale_seeds(corpus("mpa"), seeds), testing::IsEmpty());
 }
 

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <tuple>
+#include <vector>
 
 #include "fuzz/require.h"
-#include "rdmap_binding/mpa/fpdu.h"
+#include "rdmap_binding/mpa/marker.h"
 #include "rdmap_binding/mpa/negotiation.h"
 #include "rdmap_binding/mpa/startup.h"
 
@@ -70,6 +72,38 @@ void fpdu(Octets input, CrcUse use) {
   require(std::ranges::equal(std::get<Fpdu>(second).ulpdu, found->ulpdu), "decode, encode, decode differs");
 }
 
+/// `until` octets in front of a marker.
+void marked(Octets input, std::size_t until) {
+  MarkerClock at;
+  at.advance(kMarkerInterval - until);
+  const auto result = measure_marked(input, at);
+  if (const auto* more = std::get_if<NeedMore>(&result)) {
+    require(more->total > input.size(), "asks for octets that it has");
+    return;
+  }
+  const auto* found = std::get_if<MarkedFpdu>(&result);
+  if (found == nullptr) return;
+  require(found->size <= input.size() && found->size % 4 == 0, "size of the marked FPDU");
+  const Octets fpdu_octets = input.first(found->size);
+  std::ignore = check_marked_crc(fpdu_octets);
+  if (const auto error = check_markers(fpdu_octets, at)) {
+    require(error->octet < found->size && error->octet % kMarkerInterval == until % kMarkerInterval,
+            "a mismatch that is no marker's");
+  }
+  std::vector<std::byte> clean(fpdu_size(found->ulpdu_length));
+  require(remove_markers(clean, fpdu_octets, at).size() == clean.size(), "octets without markers");
+  const Octets ulpdu = Octets(clean).subspan(kLengthSize, found->ulpdu_length);
+  MarkerInserter inserter(at);
+  const auto again = encode_marked_fpdu(ulpdu, inserter);
+  require(again.size() == found->size && check_marked_crc(again) && !check_markers(again, at),
+          "our own marked FPDU is refused");
+  std::vector<std::byte> second(clean.size());
+  remove_markers(second, again, at);
+  require(std::ranges::equal(Octets(second).first(kLengthSize + ulpdu.size()),
+                             Octets(clean).first(kLengthSize + ulpdu.size())),
+          "decode, encode, decode differs");
+}
+
 }  // namespace
 }  // namespace kbtp::mpa
 
@@ -81,5 +115,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   mpa::startup(input, mpa::StartupKind::reply);
   mpa::fpdu(input, mpa::CrcUse::check);
   mpa::fpdu(input, mpa::CrcUse::ignore);
+  for (const std::size_t until : {std::size_t{0}, std::size_t{4}, std::size_t{20}, std::size_t{508}}) {
+    mpa::marked(input, until);
+  }
   return 0;
 }

@@ -321,12 +321,14 @@ inline std::vector<std::vector<std::byte>> ulpdus(Octets octets, mpa::CrcUse crc
 /// A responder in full operation, facing a peer that is nothing but octets.
 class Responder {
  public:
-  explicit Responder(rdma::StreamOptions options = {}, RnicOptions rnic = {}, std::uint8_t revision = 2) {
+  explicit Responder(rdma::StreamOptions options = {}, RnicOptions rnic = {}, std::uint8_t revision = 2,
+                     bool peer_wants_markers = false) {
     host.options = std::move(rnic);
     end.emplace(host);
     end->accept_options = std::move(options);
     end->engine.start(kEmss);
     mpa::StartupFrame frame;
+    frame.markers = peer_wants_markers;
     frame.crc = host.options.crc;
     frame.revision = revision;
     if (revision == 2) {

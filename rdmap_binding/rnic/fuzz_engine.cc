@@ -1,7 +1,7 @@
 // Octets of a peer into a responder engine in full operation, cut as the input says, while it answers Reads
 // and waits for a Read and an Atomic of its own. Input: first octet = CRCs off (bit 0), unenhanced start-up
-// (bit 1), FPDUs given as ULPDUs that get their length and CRC here (bit 2); second = largest run; then the
-// octets.
+// (bit 1), FPDUs given as ULPDUs that get their length and CRC here (bit 2), markers in what the engine
+// receives (bit 3) and sends (bit 4); second = largest run; then the octets.
 
 #include "rdmap_binding/rnic/engine_rig.h"
 
@@ -13,19 +13,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Octets input = std::as_bytes(std::span(data, size));
   rnic::RnicOptions options;
   options.crc = (data[0] & 1) == 0;
+  options.markers = (data[0] & 8) != 0;
   std::size_t observed = 0;
   options.fpdu_observer = [&observed](const rnic::FpduEvent& event) { observed += event.payload_length; };
   rdma::StreamOptions stream_options;
   stream_options.initial_receives = 8;
   stream_options.ird = 4;
-  Responder target(stream_options, options, (data[0] & 2) != 0 ? 1 : 2);
+  Responder target(stream_options, options, (data[0] & 2) != 0 ? 1 : 2, (data[0] & 16) != 0);
+  mpa::MarkerInserter inserter;
   std::vector<std::byte> memory(4096);
+  std::vector<std::byte> shared(4000);
   std::vector<std::uint64_t> words(16);
   std::vector<std::byte> sink(5000);
   auto& stream = target.stream();
   // Tables are filled by hand below, so that inputs can name these STags: the first octets of a header
   // choose.
-  const std::array<rdma::STag, 3> stags = {
+  const std::array<rdma::STag, 4> stags = {
       stream
           .register_region({memory, rdma::Access::remote_write | rdma::Access::remote_read,
                             rdma::Content::octets, 0, true})
@@ -35,7 +38,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                             rdma::Access::remote_atomic | rdma::Access::remote_read, rdma::Content::words, 0,
                             false})
           ->stag,
-      stream.register_region({memory, rdma::Access::remote_read, rdma::Content::stable, 0, false})->stag};
+      stream.register_region({memory, rdma::Access::remote_read, rdma::Content::stable, 0, false})->stag,
+      stream
+          .register_region({shared, rdma::Access::remote_write | rdma::Access::remote_read,
+                            rdma::Content::shared, 0x11, true})
+          ->stag};
   stream.post({rdma::Read{1, sink, {1, 0}}, rdma::FetchAdd{2, {1, 0}, 1, 0}});
   const std::size_t cut = std::size_t{data[1]} + 1;
   Octets rest = input.subspan(2);
@@ -50,7 +57,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (word >> 8 == 0xFFFFFF && (word & 0xFF) < stags.size())
           store_be(ulpdu.data() + at, stags[word & 0xFF]);
       }
-      target.end->feed(mpa::encode_fpdu(ulpdu), cut);
+      target.end->feed(options.markers ? mpa::encode_marked_fpdu(ulpdu, inserter) : mpa::encode_fpdu(ulpdu),
+                       cut);
       std::ignore = target.end->drain(cut * 8);
     }
   } else {
