@@ -15,11 +15,11 @@
 #include <utility>
 
 #include "base/random.h"
+#include "pcap/live_handle.h"
 
 namespace kbtp::trace {
 namespace {
 
-constexpr int kSnapLength = 262144;
 constexpr std::uint16_t kDiscardPort = 9;  // RFC 863: nobody minds a datagram there
 
 /// What a fence datagram carries: 16 octets of the run's own, then which fence it is.
@@ -45,31 +45,7 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-struct PcapCloser {
-  void operator()(pcap_t* handle) const { pcap_close(handle); }
-};
-using Handle = std::unique_ptr<pcap_t, PcapCloser>;
-
 CaptureError error(CaptureError::Kind kind, std::string text) { return {kind, std::move(text)}; }
-
-CaptureError activation_error(int status, pcap_t* handle, const std::string& interface) {
-  const std::string why = pcap_geterr(handle);
-  switch (status) {
-    case PCAP_ERROR_PERM_DENIED:
-    case PCAP_ERROR_PROMISC_PERM_DENIED:
-      return error(CaptureError::Kind::not_permitted,
-                   "capturing on " + interface +
-                       " is not permitted here: run as root or with CAP_NET_RAW, or choose --capture none");
-    case PCAP_ERROR_NO_SUCH_DEVICE:
-      return error(CaptureError::Kind::no_such_interface,
-                   "there is no interface " + interface + " to capture on (ip link lists them)");
-    case PCAP_ERROR_IFACE_NOT_UP:
-      return error(CaptureError::Kind::interface_down, "the interface " + interface + " is down");
-    default:
-      return error(CaptureError::Kind::other, "cannot capture on " + interface + ": " +
-                                                  (why.empty() ? pcap_statustostr(status) : why.c_str()));
-  }
-}
 
 std::string filter_text(const std::vector<std::uint16_t>& ports, std::uint16_t fence_port) {
   std::string text = "(udp port " + std::to_string(fence_port) + ") or (tcp";
@@ -129,8 +105,7 @@ struct CaseCapture::Share {
 
 struct LiveCapture::State {
   Options options;
-  Handle handle;
-  LinkType link = LinkType::ethernet;
+  LiveHandle live;
   FileDescriptor fence_socket;
   SocketAddress fence_to;
   std::array<std::byte, kFenceKey> fence_key{};
@@ -184,11 +159,11 @@ struct LiveCapture::State {
 
   void count_drops() {
     pcap_stat stat{};
-    if (pcap_stats(handle.get(), &stat) == 0) dropped.store(stat.ps_drop, std::memory_order_relaxed);
+    if (pcap_stats(live.handle.get(), &stat) == 0) dropped.store(stat.ps_drop, std::memory_order_relaxed);
   }
 
   void take(const pcap_pkthdr& header, const std::byte* octets) {
-    const auto packet = decode_frame(link, Octets(octets, header.caplen), header.len);
+    const auto packet = decode_frame(live.link, Octets(octets, header.caplen), header.len);
     if (!packet) return;
     if (const auto* udp = std::get_if<UdpDatagram>(&*packet)) {
       if (udp->payload.size() == kFenceLength &&
@@ -204,14 +179,13 @@ struct LiveCapture::State {
     }
     Frame frame;
     frame.time_ns = std::int64_t{header.ts.tv_sec} * 1'000'000'000 +
-                    std::int64_t{header.ts.tv_usec} * (nanoseconds ? 1 : 1000);
-    frame.link = link;
+                    std::int64_t{header.ts.tv_usec} * (live.nanoseconds ? 1 : 1000);
+    frame.link = live.link;
     frame.wire_length = header.len;
     frame.octets.assign(octets, octets + header.caplen);
     const std::lock_guard lock(mutex);
     for (const auto& share : cases) share->take(std::get<TcpSegment>(*packet), frame);
   }
-  bool nanoseconds = true;
 
   void wake_up() const {
     const std::uint64_t one = 1;
@@ -247,7 +221,7 @@ struct LiveCapture::State {
   }
 
   void read_frames() {
-    pollfd fds[2] = {{pcap_get_selectable_fd(handle.get()), POLLIN, 0}, {wake.get(), POLLIN, 0}};
+    pollfd fds[2] = {{pcap_get_selectable_fd(live.handle.get()), POLLIN, 0}, {wake.get(), POLLIN, 0}};
     while (true) {
       if (::poll(fds, 2, -1) < 0) {
         if (errno == EINTR) continue;
@@ -258,7 +232,7 @@ struct LiveCapture::State {
       const auto deliver = [](u_char* self, const pcap_pkthdr* header, const u_char* octets) {
         reinterpret_cast<State*>(self)->take(*header, reinterpret_cast<const std::byte*>(octets));
       };
-      const int status = pcap_dispatch(handle.get(), -1, deliver, reinterpret_cast<u_char*>(this));
+      const int status = pcap_dispatch(live.handle.get(), -1, deliver, reinterpret_cast<u_char*>(this));
       count_drops();
       if (status == PCAP_ERROR) return;  // the interface is gone: fences are not read, and cases say so
     }
@@ -273,44 +247,15 @@ Expected<std::unique_ptr<LiveCapture>, CaptureError> LiveCapture::open(Options o
     return unexpected(error(CaptureError::Kind::other, std::move(text)));
   };
 
-  char text[PCAP_ERRBUF_SIZE] = "";
-  state->handle.reset(pcap_create(wanted.interface.c_str(), text));
-  pcap_t* handle = state->handle.get();
-  if (handle == nullptr) return other("cannot capture on " + wanted.interface + ": " + text);
-  pcap_set_snaplen(handle, kSnapLength);
-  pcap_set_buffer_size(handle, static_cast<int>(std::min<std::size_t>(wanted.buffer_octets, 1U << 30)));
-  pcap_set_immediate_mode(handle, 1);
-  state->nanoseconds = pcap_set_tstamp_precision(handle, PCAP_TSTAMP_PRECISION_NANO) == 0;
-  if (const int status = pcap_activate(handle); status < 0)
-    return unexpected(activation_error(status, handle, wanted.interface));
-
-  switch (pcap_datalink(handle)) {
-    case DLT_EN10MB:
-      state->link = LinkType::ethernet;
-      break;
-    case DLT_LINUX_SLL:
-      state->link = LinkType::linux_sll;
-      break;
-    case DLT_RAW:
-      state->link = LinkType::raw_ip;
-      break;
-    default:
-      return unexpected(error(CaptureError::Kind::unsupported_link,
-                              "frames on " + wanted.interface + " have link type " +
-                                  std::to_string(pcap_datalink(handle)) + ", which is not understood"));
-  }
+  auto live = open_live(wanted.interface, wanted.buffer_octets);
+  if (!live) return unexpected(std::move(live.error()));
+  state->live = std::move(*live);
 
   random_octets(state->fence_key);
   if (const std::string why = state->open_fence_socket(); !why.empty())
     return other("cannot open a socket for the fences that end a case's capture: " + why);
-  bpf_program filter{};
-  const std::string expression = filter_text(wanted.ports, state->fence_port);
-  if (pcap_compile(handle, &filter, expression.c_str(), 1, PCAP_NETMASK_UNKNOWN) != 0)
-    return other("libpcap refuses the filter " + expression + ": " + pcap_geterr(handle));
-  const int filtered = pcap_setfilter(handle, &filter);
-  pcap_freecode(&filter);
-  if (filtered != 0) return other(std::string("the kernel refuses the filter: ") + pcap_geterr(handle));
-  if (pcap_setnonblock(handle, 1, text) != 0) return other(std::string("cannot poll the capture: ") + text);
+  if (auto set = set_filter(state->live, filter_text(wanted.ports, state->fence_port)); !set)
+    return unexpected(std::move(set.error()));
 
   state->wake = FileDescriptor(::eventfd(0, EFD_CLOEXEC));
   if (state->wake.get() < 0) return other(std::string("cannot make an eventfd: ") + std::strerror(errno));
@@ -342,7 +287,7 @@ std::unique_ptr<CaseCapture> LiveCapture::begin_case() {
 }
 
 std::uint64_t LiveCapture::dropped() const { return state_->dropped.load(std::memory_order_relaxed); }
-LinkType LiveCapture::link() const { return state_->link; }
+LinkType LiveCapture::link() const { return state_->live.link; }
 
 CaseCapture::CaseCapture(std::shared_ptr<Share> share) : share_(std::move(share)) {}
 

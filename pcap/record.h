@@ -45,6 +45,7 @@ struct FieldInfo {
   std::uint8_t decimals = 0;  ///< of Kind::fixed
   /// The names that a number may have, or all values of a text that is one of a few words; for filters.
   std::span<const std::string_view> names = {};
+  bool repeated = false;  ///< may come more than once in a Record, one behind the other; JSON has an array
 };
 
 /// One value. `octets` is the text of Kind::text, the octets of Kind::octets, the name (or nothing) of a
@@ -114,7 +115,7 @@ struct Annotation {
 
 /// An event as fields.
 struct Record {
-  std::vector<Field> fields;  ///< in the order in which they are told; a name may come more than once
+  std::vector<Field> fields;  ///< in the order in which they are told
   Octets octets;              ///< that offsets count in: a start-up frame, an FPDU, a message, a packet
   std::span<const Finding> findings;
 

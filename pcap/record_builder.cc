@@ -10,6 +10,7 @@ constexpr std::array<std::string_view, std::variant_size_v<decltype(Event::what)
     "startup", "bad-startup", "fpdu", "message", "end", "missing", "note"};
 constexpr std::array<std::string_view, 2> kSides{"client", "server"};
 constexpr std::array<std::string_view, 2> kEnds{"fin", "rst"};
+constexpr std::array<std::string_view, 3> kSeverities{"note", "warning", "error"};
 
 using enum Kind;
 using enum Base;
@@ -30,6 +31,9 @@ constexpr std::array kFields{
     FieldInfo{"tcp.end", text, "how the direction ended", decimal, 0, kEnds},
     FieldInfo{"missing.length", number, "octets that the capture lacks"},
     FieldInfo{"note", text, "a sentence for people"},
+    FieldInfo{"finding.severity", text, "of something that deserves an eye", decimal, 0, kSeverities, true},
+    FieldInfo{"finding.kind", text, "a short stable word for it", decimal, 0, {}, true},
+    FieldInfo{"finding.text", text, "a sentence about it", decimal, 0, {}, true},
 };
 
 consteval const FieldInfo* f(std::string_view name) { return field_of(kFields, name); }
@@ -97,6 +101,10 @@ void RecordBuilder::build(const ConnectionInfo& connection, const Event& event, 
   };
   std::visit(Filler{event, assignment_, ends, record, texts_}, event.what);
   for (const Field& field : annotation.fields) record.add(field);
+  for (const Finding& finding : annotation.findings)
+    record.add(text_field(f("finding.severity"), kSeverities[static_cast<std::size_t>(finding.severity)]));
+  for (const Finding& finding : annotation.findings) record.add(text_field(f("finding.kind"), finding.kind));
+  for (const Finding& finding : annotation.findings) record.add(text_field(f("finding.text"), finding.text));
 }
 
 }  // namespace kbtp::trace

@@ -1,0 +1,164 @@
+#include "pcap/print_lines.h"
+
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace kbtp::trace {
+namespace {
+
+constexpr std::size_t kFrameWidth = 6;
+constexpr std::size_t kTimeDecimals = 6;
+
+void add(const Annotation& from, Annotation& to) {
+  if (!from.text.empty()) to.text = from.text;
+  to.findings.insert(to.findings.end(), from.findings.begin(), from.findings.end());
+}
+
+struct EventWriter {
+  Output& out;
+  void operator()(const Message& message) const { write_line(message, 1, out); }
+  void operator()(const auto& what) const { write_line(what, out); }
+};
+
+/// Whether what was begun can still go on behind this.
+bool leaves_messages_open(const Event& event) {
+  const auto* fpdu = event.as<Fpdu>();
+  const rdmap::OpcodeFacts* facts =
+      fpdu != nullptr && fpdu->ddp ? rdmap::find_opcode(fpdu->rdmap.opcode) : nullptr;
+  return facts != nullptr && !facts->has_payload;
+}
+
+}  // namespace
+
+LinePrinter::Stream& LinePrinter::stream(const ConnectionInfo& connection) {
+  if (latest_ == nullptr || latest_number_ != connection.number) {
+    latest_ = &streams_[connection.number];
+    latest_number_ = connection.number;
+  }
+  return *latest_;
+}
+
+void LinePrinter::begin_line(Stream& stream, const ConnectionInfo& connection, Side side, FrameRef at) {
+  if (!std::exchange(stream.announced, true)) {
+    output_.colour(Colour::dim).text("stream ").number(connection.number).text(": ");
+    output_.text(connection.client.to_string()).text(" > ").text(connection.server.to_string());
+    if (!connection.opening_seen) output_.text(", opened before the capture began");
+    output_.colour(Colour::none).end_line();
+  }
+  output_.number(at.number, kFrameWidth).text("  ");
+  output_.fixed(at.time_ns - start_ns_, 9, kTimeDecimals).text("  ");
+  output_.colour(Colour::dim).number(connection.number);
+  output_.text(side == Side::client ? " > " : " < ").colour(Colour::none);
+}
+
+void LinePrinter::since(FrameRef first, FrameRef last) {
+  if (first.number != last.number) output_.text(" since #").number(first.number);
+}
+
+void LinePrinter::end_line(const Annotation& annotation) {
+  if (!annotation.text.empty())
+    output_.text("  ").colour(Colour::dim).text(annotation.text).colour(Colour::none);
+  output_.end_line();
+  for (const Finding& finding : annotation.findings) {
+    const bool error = finding.severity == Finding::Severity::error;
+    output_.spaces(kFrameWidth + 2);
+    output_.colour(error ? Colour::red : Colour::yellow);
+    output_.text(finding.severity == Finding::Severity::note ? "note: " : error ? "error: " : "warning: ");
+    output_.colour(Colour::none).text(finding.text).end_line();
+  }
+}
+
+void LinePrinter::heading(const ConnectionInfo& connection, const Event& event,
+                          const Annotation& annotation) {
+  begin_line(stream(connection), connection, event.from, event.frame);
+  std::visit(EventWriter{output_}, event.what);
+  since(event.first, event.frame);
+  end_line(annotation);
+}
+
+/// Tells what was begun and does not go on.
+void LinePrinter::flush(Stream& stream, const ConnectionInfo& connection, Side side) {
+  Pending& pending = stream.pending[static_cast<std::size_t>(side)];
+  if (pending.count == 0) return;
+  if (pending.wanted) {
+    begin_line(stream, connection, side, pending.last);
+    const Segments segments{pending.next_to - pending.first_to, pending.count};
+    if (pending.tagged) {
+      write_tagged(pending.opcode, pending.stag, pending.first_to, segments, pending.complete, output_);
+    } else {
+      write_send(pending.opcode, pending.stag, segments, pending.complete, output_);
+    }
+    since(pending.first, pending.last);
+    end_line(pending.added);
+  }
+  pending.count = 0;
+}
+
+/// Whether the segment was counted to a message that is told later.
+bool LinePrinter::collect(Stream& stream, const ConnectionInfo& connection, const Event& event,
+                          const Fpdu& fpdu, const Annotation& annotation, bool wanted) {
+  const rdmap::OpcodeFacts* facts = fpdu.ddp ? rdmap::find_opcode(fpdu.rdmap.opcode) : nullptr;
+  const bool tagged = fpdu.tagged() != nullptr;
+  const bool sound = facts != nullptr && facts->has_payload && facts->tagged == tagged &&
+                     fpdu.extent == Extent::whole && fpdu.crc != CrcState::bad && !fpdu.error;
+  if (!sound || each_segment_) return false;
+
+  Pending& pending = stream.pending[static_cast<std::size_t>(event.from)];
+  const std::uint32_t name = tagged ? fpdu.tagged()->stag : fpdu.untagged()->msn;
+  const std::uint64_t offset = tagged ? fpdu.tagged()->tagged_offset : fpdu.untagged()->message_offset;
+  const bool goes_on = pending.count != 0 && !pending.complete && pending.opcode == facts->opcode &&
+                       pending.stag == name && pending.next_to == offset;
+  if (!goes_on) {
+    flush(stream, connection, event.from);
+    if (!tagged && offset != 0) return false;  // the middle of a message that is not put together
+    pending.tagged = tagged;
+    pending.complete = false;
+    pending.wanted = false;
+    pending.opcode = facts->opcode;
+    pending.stag = name;
+    pending.first_to = pending.next_to = offset;
+    pending.first = event.first;
+    pending.added.clear();
+  }
+  ++pending.count;
+  pending.wanted = pending.wanted || wanted;
+  pending.next_to += fpdu.payload_length;
+  pending.last = event.frame;
+  add(annotation, pending.added);
+  pending.complete = ddp::is_last(*fpdu.ddp);
+  if (pending.complete && tagged) flush(stream, connection, event.from);
+  return true;
+}
+
+void LinePrinter::event(const ConnectionInfo& connection, const Event& event, const Annotation& annotation,
+                        bool wanted) {
+  Stream& stream = this->stream(connection);
+  if (const auto* fpdu = event.as<Fpdu>(); fpdu != nullptr) {
+    if (collect(stream, connection, event, *fpdu, annotation, wanted)) return;
+  } else if (const auto* message = event.as<Message>(); message != nullptr) {
+    Pending& pending = stream.pending[static_cast<std::size_t>(event.from)];
+    if (pending.complete && pending.count != 0 && !pending.tagged) {
+      const std::uint32_t count = std::exchange(pending.count, 0);
+      if (!wanted && !pending.wanted) return;
+      add(annotation, pending.added);
+      begin_line(stream, connection, event.from, event.frame);
+      write_line(*message, count, output_);
+      since(event.first, event.frame);
+      return end_line(pending.added);
+    }
+  }
+  const Pending& pending = stream.pending[static_cast<std::size_t>(event.from)];
+  if (pending.complete || !leaves_messages_open(event)) flush(stream, connection, event.from);
+  if (wanted) heading(connection, event, annotation);
+}
+
+void LinePrinter::end(const ConnectionInfo& connection) {
+  const auto at = streams_.find(connection.number);
+  if (at == streams_.end()) return;
+  for (const Side side : {Side::client, Side::server}) flush(at->second, connection, side);
+  streams_.erase(at);
+  latest_ = nullptr;
+}
+
+}  // namespace kbtp::trace

@@ -1,0 +1,69 @@
+// One line a message: the segments of an RDMA Write, a Read Response or a Send are counted together and told
+// with the last of them.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+
+#include "pcap/decoder.h"
+#include "pcap/event.h"
+#include "pcap/line_text.h"
+#include "pcap/output.h"
+#include "pcap/record.h"
+
+namespace kbtp::trace {
+
+class LinePrinter {
+ public:
+  /// With `each_segment` every FPDU has its line.
+  LinePrinter(Output& output, bool each_segment) : output_(output), each_segment_(each_segment) {}
+
+  /// Times are told from here: the time of the capture's first frame.
+  void set_start(std::int64_t ns) { start_ns_ = ns; }
+
+  /// To be called for every event of a connection in order. A message is told when one of its events is
+  /// `wanted`.
+  void event(const ConnectionInfo& connection, const Event& event, const Annotation& annotation, bool wanted);
+  void end(const ConnectionInfo& connection);
+
+  /// Frame, time, stream and direction, then the event alone.
+  void heading(const ConnectionInfo& connection, const Event& event, const Annotation& annotation);
+
+ private:
+  /// A message of which segments were seen.
+  struct Pending {
+    std::uint32_t count = 0;  ///< 0: none
+    bool tagged = false;
+    bool complete = false;  ///< a Send whose last segment was seen: its message comes next
+    bool wanted = false;
+    rdmap::Opcode opcode = rdmap::Opcode::send;
+    std::uint32_t stag = 0;  ///< or MSN
+    std::uint64_t first_to = 0;
+    std::uint64_t next_to = 0;  ///< Tagged Offset or Message Offset of what goes on
+    FrameRef first, last;
+    Annotation added;
+  };
+  struct Stream {
+    bool announced = false;
+    std::array<Pending, 2> pending;  ///< by Side
+  };
+
+  Stream& stream(const ConnectionInfo& connection);
+  [[nodiscard]] bool collect(Stream& stream, const ConnectionInfo& connection, const Event& event,
+                             const Fpdu& fpdu, const Annotation& annotation, bool wanted);
+  void flush(Stream& stream, const ConnectionInfo& connection, Side side);
+  void begin_line(Stream& stream, const ConnectionInfo& connection, Side side, FrameRef at);
+  void since(FrameRef first, FrameRef last);
+  void end_line(const Annotation& annotation);
+
+  Output& output_;
+  bool each_segment_;
+  std::int64_t start_ns_ = 0;
+  std::unordered_map<std::uint64_t, Stream> streams_;
+  std::uint64_t latest_number_ = 0;
+  Stream* latest_ = nullptr;
+};
+
+}  // namespace kbtp::trace
