@@ -37,7 +37,15 @@ TEST(Usage, AWrongCommandLineEndsWith2AndOneSentence) {
       {"--colour", "kbtp: there is no option '--colour'"},
       {"bench", "kbtp bench: a subcommand is missing"},
       {"bench store", "kbtp bench: 'store' is no subcommand; there is load"},
-      {"bench direct-load", "kbtp bench: 'direct-load' is no subcommand"},
+      {"bench direct-store", "kbtp bench: 'direct-store' is no subcommand"},
+      {"bench direct-load --target 127.0.0.1:1", "kbtp bench direct-load: --target needs --identity"},
+      {"bench direct-alloc --target 127.0.0.1:1", "kbtp bench direct-alloc: --target needs --identity"},
+      {"bench direct-load --identity 123e4567-e89b-12d3-a456-426614174000", "--identity requires --target"},
+      {"bench direct-load --target 127.0.0.1:1 --identity me", "--identity: 'me' is no UUID"},
+      {"bench direct-alloc --target 127.0.0.1:1 --identity 123e4567-e89b-12d3-a456-426614174000 "
+       "--connections 2",
+       "with --target there is one connection: an identity has one session"},
+      {"bench load --identity 123e4567-e89b-12d3-a456-426614174000", "there is no option '--identity'"},
       {"bench load --size 0", "kbtp bench load: --size: 0 is not between"},
       {"bench load --wait maybe", "kbtp bench load: --wait: 'maybe' is neither spin nor block"},
       {"bench load --ops 5 --seconds 1", "kbtp bench load: --seconds excludes --ops"},
@@ -50,6 +58,13 @@ TEST(Usage, AWrongCommandLineEndsWith2AndOneSentence) {
       {"block load --target 127.0.0.1:1 --handle -1", "kbtp block load: --handle: '-1' is no whole number"},
       {"block load --target 127.0.0.1:1 --handle 1 --identity me", "--identity: 'me' is no UUID"},
       {"block load --target 127.0.0.1:1 --handle 1 --generation 65536", "is not between 0 and 65535"},
+      {"block load --direct --target 127.0.0.1:1 --handle 1", "kbtp block load: --direct needs --identity"},
+      {"block alloc-store --direct --target 127.0.0.1:1 --handle 1",
+       "kbtp block alloc-store: --direct needs --identity"},
+      {"block load --direct --allow-unsealed --target 127.0.0.1:1 --handle 1",
+       "--allow-unsealed excludes --direct"},
+      {"block alloc-store --direct --inline --target 127.0.0.1:1 --handle 1", "--inline excludes --direct"},
+      {"block store --direct --target 127.0.0.1:1 --handle 1", "there is no option '--direct'"},
       {"target", "kbtp target: --listen HOST:PORT is missing"},
       {"target --listen 127.0.0.1:x", "the port is a number from 0 to 65535"},
       {"target --listen 127.0.0.1:0 --transport verbs", "kbtp target: --transport: 'verbs' is none of rdmap"},
@@ -74,8 +89,9 @@ TEST(Usage, AWrongCommandLineEndsWith2AndOneSentence) {
 }
 
 TEST(Usage, EverySubcommandHasHelpWithExamples) {
-  for (const char* line : {"target", "block", "block load", "block store", "block alloc-store", "block free",
-                           "block stat", "replay", "bench", "bench load"}) {
+  for (const char* line :
+       {"target", "block", "block load", "block store", "block alloc-store", "block free", "block stat",
+        "replay", "bench", "bench load", "bench direct-load", "bench direct-alloc"}) {
     const Finished ended = kbtp(words(std::string(line) + " --help"));
     EXPECT_EQ(ended.status, 0) << line;
     EXPECT_THAT(ended.out, HasSubstr("Example")) << line;
