@@ -57,6 +57,11 @@ void Actor::connected(const std::shared_ptr<initiator::Session>& session, std::u
   leaving_ = false;
   life_ = life;
   most_used_ = session_->info().usage;
+  spare_ticket_ = false;
+  own_.clear();
+  for (std::uint64_t i = 0; i < session_->info().handles; ++i) {
+    own_[session_->info().base_handle + i].bound = most_used_ != 0;
+  }
   session_->on_closed([this](const rdma::CloseReason& reason) {
     world_.note("closed " + character_.name, {static_cast<std::uint64_t>(reason.kind)});
     if (world_.shape.calm && !leaving_ && !world_.stopping())
@@ -112,8 +117,7 @@ void Actor::start() {
       return alloc_store(own);
     case 2:
     case 3:
-      if (info.direct.alloc) return direct_alloc(own);
-      return alloc_store(own);
+      return info.direct.alloc ? direct_alloc(own) : alloc_store(own);
     case 4:
       return store(own);
     case 5:
@@ -139,13 +143,26 @@ Actor::ErrandPtr Actor::begin(std::string_view what, std::uint64_t handle) {
   errand->moment = world_.content.moment();
   errand->frees_sent = frees_sent_[handle];
   ++under_way_;
+  if (const auto own = own_.find(handle); own != own_.end()) ++own->second.busy;
   world_.note(what, {character_.host, errand->number, handle});
   return errand;
 }
 
 void Actor::begin_allocation(Errand& errand) {
   errand.allocates = true;
-  errand.within_quota = ++most_used_ <= session_->info().quota;
+  if (++most_used_ > session_->info().quota) {
+    ++overdraws_;  // it may take the place of any that is under way
+  } else {
+    errand.within_quota = overdraws_;
+  }
+}
+
+/// A handle of the own range that is unbound for all that this session knows.
+std::optional<std::uint64_t> Actor::idle_handle() const {
+  for (const auto& [handle, own] : own_) {
+    if (own.busy == 0 && !own.bound) return handle;
+  }
+  return std::nullopt;
 }
 
 void Actor::end(const ErrandPtr& errand, const Outcome& outcome) {
@@ -156,6 +173,7 @@ void Actor::end(const ErrandPtr& errand, const Outcome& outcome) {
     return world_.fail(fmt::format("{}: operation {} has ended twice", character_.name, errand->number));
   }
   --under_way_;
+  if (const auto own = own_.find(errand->handle); own != own_.end()) --own->second.busy;
   answered_ += outcome.answered ? 1 : 0;
   if (world_.shape.calm && !world_.stopping()) {
     const Duration took = world_.fabric->now() - errand->since;
@@ -170,6 +188,7 @@ void Actor::end(const ErrandPtr& errand, const Outcome& outcome) {
 
 /// Registers memory, starts the operation with a slice of it, and cleans up behind it.
 void Actor::alloc_store(std::uint64_t handle) {
+  if (world_.shape.calm && own_[handle].to_be_bound) return probe(handle);
   const auto memory = std::make_shared<std::vector<std::byte>>(world_.shape.config.block_size, kUntouched);
   const bool seal = world_.below(2) == 0;
   const auto errand = begin("alloc_store", handle);
@@ -229,6 +248,7 @@ void Actor::free(std::uint64_t handle) {
   session_->free(handle, 0, [this, errand](const Outcome& o) {
     if (o.ok()) {
       world_.content.freed(key(errand->handle), o.generation);
+      own_[errand->handle].bound = false;
       if (most_used_ > 0) --most_used_;
     }
     end(errand, o);
@@ -269,16 +289,23 @@ void Actor::direct_load(std::uint64_t handle) {
   });
 }
 
-void Actor::direct_alloc(std::uint64_t handle) {
+void Actor::direct_alloc(std::uint64_t any) {
+  // A BIND that is refused leaves a ticket that may run out: not when all is to be calm, seldom otherwise.
+  const auto idle = idle_handle();
+  if (!idle && world_.shape.calm) return alloc_store(any);
+  const std::uint64_t handle = idle && (world_.shape.calm || world_.below(8) != 0) ? *idle : any;
   const auto memory = std::make_shared<std::vector<std::byte>>(world_.shape.config.block_size, kUntouched);
   const auto data = std::span(*memory).first(world_.below(memory->size() + 1));
   const auto errand = begin("direct_alloc", handle);
   // It refuses by itself what would exceed the quota, and keeps the ticket of a BIND that is refused: what it
   // holds is counted, whether NO_SPACE was due is not judged.
-  ++most_used_;
+  if (++most_used_ > session_->info().quota) ++overdraws_;
+  own_[handle].to_be_bound = true;
   errand->store = world_.content.begin(key(handle), data);
   session_->direct_alloc_store(handle, data, {.seal = world_.below(2) == 0},
                                [this, errand, memory](const Outcome& o) {
+                                 own_[errand->handle].to_be_bound = false;
+                                 if (o.answered && o.status == Status::already_bound) spare_ticket_ = true;
                                  judge_store(*errand, o);
                                  end(errand, o);
                                });
@@ -291,6 +318,7 @@ void Actor::judge_store(Errand& errand, const Outcome& outcome) {
   if (outcome.ok()) {
     world_.content.stored(errand.store, outcome.generation);
     world_.bound(errand.handle);
+    own_[errand.handle].bound = true;
     // Two handles never share a block. What is freed meanwhile, or ends with its session, says nothing.
     if (!persistent() || life_ != world_.life || frees_sent_[errand.handle] != errand.frees_sent) return;
     const auto [holder, first] = world_.holders.try_emplace(outcome.block_offset, errand.handle);
@@ -302,7 +330,8 @@ void Actor::judge_store(Errand& errand, const Outcome& outcome) {
   }
   world_.content.refused(errand.store);
   if (!errand.allocates) return;
-  if (outcome.status == Status::no_space && errand.within_quota) {
+  // The blocks behind a ticket that its initiator does not bind come when it runs out, or too late (E-6).
+  if (outcome.status == Status::no_space && errand.within_quota == overdraws_ && !spare_ticket_) {
     world_.fail(
         fmt::format("{}: NO_SPACE for handle {} within the quota (3.4)", character_.name, errand.handle));
   }

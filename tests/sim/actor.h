@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +16,7 @@ namespace kbtp::sim {
 
 struct Character {
   std::string name;
-  std::size_t host = 4;
+  std::size_t host = 5;
   Uuid identity;
   std::uint32_t quota = 0;  ///< wanted; with `handles` 0: it only loads
   std::uint64_t handles = 0;
@@ -41,8 +43,8 @@ class Actor {
     std::uint64_t moment = 0;  // of the oracle
     StoreId store = 0;
     bool allocates = false;
-    bool within_quota = false;
-    std::uint64_t frees_sent = 0;  // of the handle, when it began
+    std::optional<std::uint64_t> within_quota;  // overdraws_ when it began
+    std::uint64_t frees_sent = 0;               // of the handle, when it began
     bool ended = false;
   };
   using ErrandPtr = std::shared_ptr<Errand>;
@@ -68,6 +70,7 @@ class Actor {
   void judge_content(const Errand& errand, const initiator::Outcome& outcome,
                      const std::vector<std::byte>& memory);
   [[nodiscard]] HandleKey key(std::uint64_t handle) const { return {life_, handle}; }
+  [[nodiscard]] std::optional<std::uint64_t> idle_handle() const;
   [[nodiscard]] bool persistent() const { return character_.identity != Uuid{}; }
 
   World& world_;
@@ -78,7 +81,15 @@ class Actor {
   int answered_ = 0;
   std::uint64_t errands_ = 0;
   std::uint64_t most_used_ = 0;  // blocks that this initiator may hold at most
+  std::uint64_t overdraws_ = 0;  // allocations begun that may have been too many
   std::map<std::uint64_t, std::uint64_t> frees_sent_;
+  struct Own {
+    int busy = 0;  // operations of ours
+    bool bound = true;
+    bool to_be_bound = false;  // by a direct allocation under way
+  };
+  std::map<std::uint64_t, Own> own_;  // what this session knows of its range
+  bool spare_ticket_ = false;         // the target has refused a BIND of this session
   bool leaving_ = false;
   std::shared_ptr<initiator::Session> session_;
 };

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "tests/sim/actor.h"
+#include "tests/sim/agent.h"
 #include "tests/sim/world.h"
 
 namespace kbtp::sim {
@@ -125,14 +127,15 @@ void settle_accounts(World& world, std::vector<std::unique_ptr<Settlement>>& set
 std::vector<std::unique_ptr<Actor>> cast_of(World& world) {
   std::vector<std::unique_ptr<Actor>> actors;
   for (const Named& named : kNamed) {
+    if (&named == &kNamed.back() && world.shape.direct) continue;  // an Agent
     actors.push_back(std::make_unique<Actor>(
         world, Character{std::string(named.name), named.host, named.identity, 0, 0,
                          100 + static_cast<int>(world.below(150)), 1 + static_cast<int>(world.below(8))}));
   }
   actors.push_back(std::make_unique<Actor>(
-      world, Character{"anonymous", 4, Uuid{}, 2 + static_cast<std::uint32_t>(world.below(3)), 6,
+      world, Character{"anonymous", 5, Uuid{}, 2 + static_cast<std::uint32_t>(world.below(3)), 6,
                        60 + static_cast<int>(world.below(100)), 1 + static_cast<int>(world.below(6))}));
-  actors.push_back(std::make_unique<Actor>(world, Character{"loader", 4, Uuid{}, 0, 0, 120, 4}));
+  actors.push_back(std::make_unique<Actor>(world, Character{"loader", 5, Uuid{}, 0, 0, 120, 4}));
   return actors;
 }
 
@@ -148,7 +151,10 @@ Report simulate(std::uint64_t seed, bool print) {
   if (!world.journal.failed()) {
     const auto actors = cast_of(world);
     std::vector<std::unique_ptr<Settlement>> settlements;  // callbacks refer to them until the end
+    std::optional<Agent> agent;
+    if (world.shape.direct) agent.emplace(world, kNamed.back(), 60 + static_cast<int>(world.below(60)));
     const auto all_done = [&] {
+      if (agent && !agent->done()) return false;
       return std::ranges::all_of(actors, [](const auto& a) { return a->done(); });
     };
     while (!all_done() && !world.journal.failed()) {
@@ -165,6 +171,7 @@ Report simulate(std::uint64_t seed, bool print) {
     }
     if (!world.journal.failed()) settle_accounts(world, settlements);
     for (const auto& actor : actors) report.answered += static_cast<std::uint64_t>(actor->answered());
+    if (agent) report.binds = static_cast<std::uint64_t>(agent->bound());
     world.stop(all_done);
   }
   report.failures = world.journal.failures();
@@ -176,10 +183,11 @@ Report simulate(std::uint64_t seed, bool print) {
 
 std::string to_string(const Report& report) {
   std::string text = fmt::format(
-      "seed {}: {} ({}{}{}), {} events, {} operations answered, {} loads judged, {} lives, hash {:016x}\n",
+      "seed {}: {} ({}{}{}), {} events, {} operations answered, {} loads judged, {} binds, {} lives, hash "
+      "{:016x}\n",
       report.seed, report.ok() ? "good" : "FAILED", report.engines ? "engines" : "fake fabric",
       report.direct ? ", direct modes" : "", report.calm ? ", calm" : "", report.events, report.answered,
-      report.loads_judged, report.lives, report.hash);
+      report.loads_judged, report.binds, report.lives, report.hash);
   for (const std::string& failure : report.failures) text += "  " + failure + "\n";
   if (!report.ok()) text += fmt::format("  replay: kbtp-sim --seed {} --print\n", report.seed);
   return text;

@@ -15,6 +15,7 @@ struct Report {
   std::uint64_t events = 0;
   std::uint64_t answered = 0;  ///< operations that were answered
   std::uint64_t loads_judged = 0;
+  std::uint64_t binds = 0;  ///< direct allocations of the agent
   std::uint64_t lives = 0;  ///< of the target
   bool engines = false;
   bool calm = false;

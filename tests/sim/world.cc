@@ -16,12 +16,13 @@ const std::vector<Named> kNamed = {
     {"alice", *Uuid::parse("11111111-2222-3333-4444-555555555555"), 1},
     {"bob", *Uuid::parse("99999999-2222-3333-4444-555555555555"), 2},
     {"carol", *Uuid::parse("77777777-2222-3333-4444-555555555555"), 3},
+    {"dave", *Uuid::parse("33333333-2222-3333-4444-555555555555"), 4},
 };
 
 namespace {
 
 constexpr std::uint16_t kPort = 7420;
-constexpr std::size_t kHosts = 5;  // the target, the configured initiators, one for all others
+constexpr std::size_t kHosts = 6;  // the target, the configured initiators, one for all others
 
 Shape draw_shape(std::mt19937_64& random) {
   const auto below = [&random](std::uint64_t bound) { return random() % bound; };
@@ -36,7 +37,7 @@ Shape draw_shape(std::mt19937_64& random) {
   constexpr std::uint32_t kSizes[] = {64, 512, 512, 4096};
   config.block_size = kSizes[below(std::size(kSizes))];
   config.reserve = 1 + below(4);
-  config.handles = 48;
+  config.handles = 60;
   config.max_inline = 64 + static_cast<std::uint32_t>(below(3)) * 64;
   config.max_requests = 1 + static_cast<std::uint32_t>(below(8));
   config.ird = config.ord = 1 + static_cast<std::uint32_t>(below(8));
@@ -62,7 +63,7 @@ Shape draw_shape(std::mt19937_64& random) {
     initiator.quota = 2 + static_cast<std::uint32_t>(below(5));
     initiator.handles = 8 + below(4);
     initiator.direct_load = shape.direct && below(4) != 0;
-    initiator.direct_alloc = shape.direct && below(3) != 0;
+    initiator.direct_alloc = shape.direct && (&named == &kNamed.back() || below(3) != 0);
     if (several_domains && named.host == 1) initiator.domain = "apart";
     quotas += initiator.quota;
     config.initiators.push_back(initiator);
