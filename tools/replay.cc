@@ -9,13 +9,13 @@
 #include <fstream>
 #include <future>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "tools/client.h"
-#include "tools/link.h"
-#include "tools/measurement.h"
-#include "tools/replay_engine.h"
+#include "tools/replay_node.h"
+#include "tools/replay_peers.h"
+#include "tools/replay_report.h"
+#include "tools/session_lanes.h"
 #include "tools/subcommand.h"
 
 namespace kbtp::tools {
@@ -25,32 +25,16 @@ namespace {
 constexpr const char* kFooter =
     R"(A trace has one JSON object a line: timestamp (ms), input_length, output_length, hash_ids. A block that is held is
 loaded and every octet of it checked; another is stored, and at capacity the least recently used one is freed first.
-In the end everything is freed. `kbtp-trace-gen` writes traces of this format.
+In the end everything is freed. With --peers each of N nodes, a process of its own, is target and initiator at
+once: request r is decoded by node r mod N and prefilled by one of the others, each in turn, which loads the blocks
+that are held and stores the rest straight into the decode node's pool. `kbtp-trace-gen` writes traces of this format.
 
 Examples:
   kbtp replay trace.jsonl
   kbtp replay trace.jsonl --capacity 8192 --block-size 64KiB --json replay.json
   kbtp replay trace.jsonl --target '[2001:db8::1]:7420' --initiators 4
-  kbtp replay trace.jsonl --speed 10)";
-
-struct Options {
-  std::string trace;
-  LinkOptions link;
-  std::uint64_t capacity = 1024;
-  std::uint64_t block_size = 65536;
-  std::uint64_t initiators = 1;
-  std::uint64_t outstanding = 32;
-  std::optional<double> speed;
-  std::uint64_t deadline = 30;
-  std::string json;
-};
-
-// "75,812"
-std::string grouped(std::uint64_t number) {
-  std::string text = std::to_string(number);
-  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
-  return text;
-}
+  kbtp replay trace.jsonl --speed 10
+  kbtp replay trace.jsonl --peers 4)";
 
 // The trace is read once before anything is started, so that a mistake in it is told at once.
 Result<std::uint64_t> count_requests(std::istream& input, const std::string& name) {
@@ -64,11 +48,11 @@ Result<std::uint64_t> count_requests(std::istream& input, const std::string& nam
   }
 }
 
-Result<std::vector<OpenSession>> open_sessions(Link& link, const Options& options) {
+Result<std::vector<OpenSession>> open_sessions(Link& link, const ReplaySettings& options) {
   std::vector<OpenSession> sessions;
   const auto capacity = static_cast<std::uint32_t>(options.capacity);
   for (std::size_t i = 0; i < options.initiators; ++i) {
-    const std::uint32_t share = ReplayEngine::share(capacity, i, options.initiators);
+    const std::uint32_t share = SessionLanes::share(capacity, i, options.initiators);
     initiator::ConnectOptions connect;
     connect.quota = share;
     connect.handles = share;
@@ -100,71 +84,16 @@ void run_engine(ReplayEngine& engine, rdma::Loop& loop, std::uint64_t requests) 
   if (terminal) fmt::print(stderr, "\r\033[K");
 }
 
-struct Cpu {
-  double before = 0;
-  double after = 0;
-};
-
-Measurement measure(const Options& options, const ReplayResult& result, const Cpu& cpu, bool embedded) {
-  const double seconds = std::chrono::duration<double>(result.elapsed).count();
-  const double octets = static_cast<double>(result.octets_checked + result.octets_stored);
-  Histogram all = result.loads;
-  all.merge(result.stores);
-  Measurement m;
-  m.op = "replay";
-  m.size = options.block_size;
-  m.outstanding = options.outstanding;
-  m.connections = options.initiators;
-  m.crc = options.link.crc;
-  m.spin = options.link.spin;
-  m.ops_per_s = static_cast<double>(all.count() + result.evictions) / seconds;
-  m.gbytes_per_s = octets / seconds / 1e9;
-  m.p50_us = all.percentile_us(0.5);
-  m.p99_us = all.percentile_us(0.99);
-  if (embedded && octets > 0) m.cpu_s_per_gib = (cpu.after - cpu.before) / (octets / (1 << 30));
-  m.congestion_control = congestion_control_in_force(options.link.congestion_control);
-  return median_of({m});
-}
-
-// `out` is standard error when the report goes to standard output.
-void print_summary(std::FILE* out, const ReplayResult& result, const Measurement& m) {
-  const std::uint64_t references = result.hits + result.misses;
-  const double share =
-      references == 0 ? 0 : 100.0 * static_cast<double>(result.hits) / static_cast<double>(references);
-  fmt::print(out, "{} requests, {} block references: {} hits, {} misses ({:.1f} % hits)\n",
-             grouped(result.requests), grouped(references), grouped(result.hits), grouped(result.misses),
-             share);
-  fmt::print(out, "{:<12}{:>10}{:>12}{:>12}\n", "operation", "count", "p50 us", "p99 us");
-  fmt::print(out, "{:<12}{:>10}{:>12.1f}{:>12.1f}\n", "LOAD", result.loads.count(),
-             result.loads.percentile_us(0.5), result.loads.percentile_us(0.99));
-  fmt::print(out, "{:<12}{:>10}{:>12.1f}{:>12.1f}\n", "ALLOC_STORE", result.stores.count(),
-             result.stores.percentile_us(0.5), result.stores.percentile_us(0.99));
-  fmt::print(out, "{:<12}{:>10}\n", "FREE", result.evictions + result.freed_at_end);
-  fmt::print(out, "{} octets loaded and checked, {} stored, {:.2f} GB/s, {:.0f} operations/s\n",
-             grouped(result.octets_checked), grouped(result.octets_stored), m.gbytes_per_s, m.ops_per_s);
-}
-
-Result<> write_report(const Options& options, const ReplayResult& result, const Measurement& m) {
-  if (options.json.empty()) return {};
-  nlohmann::ordered_json json = to_json(m);
-  json["requests"] = result.requests;
-  json["hits"] = result.hits;
-  json["misses"] = result.misses;
-  json["evictions"] = result.evictions;
-  json["capacity"] = options.capacity;
-  json["octets_checked"] = result.octets_checked;
-  json["octets_stored"] = result.octets_stored;
-  json["load_p50_us"] = result.loads.percentile_us(0.5);
-  json["load_p99_us"] = result.loads.percentile_us(0.99);
-  json["alloc_store_p50_us"] = result.stores.percentile_us(0.5);
-  json["alloc_store_p99_us"] = result.stores.percentile_us(0.99);
-  return write_json(options.json, {json});
-}
-
-int run_replay(const CLI::App& app, const Options& options) {
+int run_replay(const CLI::App& app, const ReplaySettings& options) {
   const std::string command = full_name(app);
+  if (options.node) return run_replay_node(command, options);
   if (options.initiators > options.capacity)
     return fail_usage(command, "--capacity must be at least as large as --initiators");
+  if (options.peers > 0 && options.capacity < options.peers * (options.peers - 1)) {
+    return fail_usage(command,
+                      fmt::format("--capacity must be at least {}, one block for each ordered pair of nodes",
+                                  options.peers * (options.peers - 1)));
+  }
   if (std::error_code unknown; std::filesystem::exists(options.trace, unknown) &&
                                !std::filesystem::is_regular_file(options.trace, unknown)) {
     return fail(command, kExitUnreachable, options.trace + " is no regular file; a trace is read twice");
@@ -178,6 +107,7 @@ int run_replay(const CLI::App& app, const Options& options) {
   if (*requests == 0) return fail(command, kExitUsage, options.trace + " holds no request");
   trace.clear();
   trace.seekg(0);
+  if (options.peers > 0) return replay_with_peers(command, options, trace);
 
   auto link = Link::open(options.link, {.blocks = options.capacity,
                                         .block_size = (options.block_size + 7) / 8 * 8,
@@ -188,21 +118,21 @@ int run_replay(const CLI::App& app, const Options& options) {
   if (!sessions) return fail(command, kExitUnreachable, sessions.error().text);
 
   TraceReader reader(trace, options.trace);
-  ReplayEngine::Sessions of_engine;
-  for (const OpenSession& open : *sessions) of_engine.push_back(open.session);
-  ReplayEngine engine(std::move(of_engine), reader,
-                      {.capacity = static_cast<std::uint32_t>(options.capacity),
-                       .block_size = static_cast<std::uint32_t>(options.block_size),
-                       .outstanding = static_cast<std::uint32_t>(options.outstanding),
-                       .speed = options.speed});
-  Cpu cpu;
-  cpu.before = own_cpu_seconds() + link->child_cpu_seconds();
-  run_engine(engine, sessions->front().session->loop(), *requests);
-  cpu.after = own_cpu_seconds() + link->child_cpu_seconds();
+  SessionLanes::Sessions of_lanes;
+  for (const OpenSession& open : *sessions) of_lanes.push_back(open.session);
+  SessionLanes lanes(std::move(of_lanes), static_cast<std::uint32_t>(options.block_size),
+                     static_cast<std::uint32_t>(options.outstanding));
+  SharedPlaces places(static_cast<std::uint32_t>(options.capacity), lanes.count());
+  ReplayEngine engine(places, lanes, reader,
+                      {.block_size = static_cast<std::uint32_t>(options.block_size), .speed = options.speed});
+  std::optional<double> cpu;
+  const double cpu_before = own_cpu_seconds() + link->child_cpu_seconds();
+  run_engine(engine, lanes.loop(), *requests);
+  if (link->child) cpu = own_cpu_seconds() + link->child_cpu_seconds() - cpu_before;
   close_and_wait(*sessions);
 
   const ReplayResult& result = engine.result();
-  const Measurement measured = measure(options, result, cpu, link->child != nullptr);
+  const Measurement measured = measure(options, result, options.initiators, cpu);
   std::FILE* const out = options.json == "-" ? stderr : stdout;
   print_summary(out, result, measured);
   if (!result.bad_trace.empty()) return fail(command, kExitUsage, result.bad_trace);
@@ -228,7 +158,7 @@ int run_replay(const CLI::App& app, const Options& options) {
 }  // namespace
 
 void set_up_replay(CLI::App& app, Run& run) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ReplaySettings>();
   app.add_option("TRACE", options->trace, "trace file")->required();
   add_link_options(app, options->link);
   add_number(app, "--capacity", options->capacity, 1, std::uint64_t{1} << 26, "blocks held at most (1024)");
@@ -236,8 +166,15 @@ void set_up_replay(CLI::App& app, Run& run) {
              "octets stored in each block (64KiB)");
   add_number(app, "--initiators", options->initiators, 1, 1024,
              "sessions that share the work; a request's loads are one session's (1)");
+  add_number(app, "--peers", options->peers, 2, 64,
+             "nodes that are target and initiator at once, instead of one target; --capacity is shared by "
+             "their pools")
+      ->excludes("--target")
+      ->excludes("--initiators");
+  // For our own children alone; a group without a name is not listed.
+  app.add_option("--node", options->node, "")->group("");
   add_number(app, "--outstanding", options->outstanding, 1, 4096,
-             "operations under way in each session (32)");
+             "operations under way in each session, or of each node (32)");
   add_parsed(
       app, "--speed",
       [options](const std::string& text) -> Result<> {

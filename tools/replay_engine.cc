@@ -9,21 +9,21 @@ namespace kbtp::tools {
 namespace {
 // Operations under way for each that may be outstanding: enough that one handle's queue does not idle others.
 constexpr std::size_t kQueuedPerOutstanding = 4;
-constexpr std::byte kPoison{0xa5};
 constexpr double kLongestWaitMs = 1e12;  // thirty years; what is longer does not fit a Duration
 }  // namespace
 
-ReplayEngine::ReplayEngine(Sessions sessions, TraceReader& trace, const ReplayOptions& options)
-    : options_(options), trace_(trace), lru_(options.capacity), places_(options.capacity) {
+ReplayEngine::ReplayEngine(ReplayPlaces& places, ReplayLanes& lanes, TraceReader& trace,
+                           const ReplayOptions& options)
+    : options_(options),
+      trace_(trace),
+      places_of_(places),
+      carriers_(lanes),
+      lanes_(lanes.count()),
+      places_(places.capacity()) {
   std::size_t outstanding = 0;
-  for (auto& session : sessions) {
-    Lane lane;
-    const std::uint32_t slots = std::min(options.outstanding, session->info().max_requests);
-    outstanding += slots;
-    lane.memory.resize(std::size_t{slots} * options.block_size);
-    for (std::uint32_t slot = slots; slot > 0; --slot) lane.free_slots.push_back(slot - 1);
-    lane.session = std::move(session);
-    lanes_.push_back(std::move(lane));
+  for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane) {
+    lanes_[lane].free_slots = lanes.slots(lane);
+    outstanding += lanes_[lane].free_slots;
   }
   // A miss at capacity needs two at once.
   operations_.resize(std::max<std::size_t>(2, outstanding * kQueuedPerOutstanding));
@@ -31,45 +31,26 @@ ReplayEngine::ReplayEngine(Sessions sessions, TraceReader& trace, const ReplayOp
     free_operations_.push_back(static_cast<std::uint32_t>(i - 1));
 }
 
-std::uint32_t ReplayEngine::share(std::uint32_t capacity, std::size_t index, std::size_t count) {
-  return static_cast<std::uint32_t>(capacity / count + (index < capacity % count ? 1 : 0));
-}
-
-std::uint32_t ReplayEngine::owner(std::uint32_t place) const {
-  return static_cast<std::uint32_t>(place % lanes_.size());
-}
-
-std::uint64_t ReplayEngine::handle(std::uint32_t place) const {
-  return lanes_[owner(place)].session->info().base_handle + place / lanes_.size();
-}
-
-MutableOctets ReplayEngine::slot_memory(Lane& lane, std::uint32_t slot) const {
-  return std::span(lane.memory).subspan(std::size_t{slot} * options_.block_size, options_.block_size);
-}
-
-bool ReplayEngine::register_buffers() {
-  for (Lane& lane : lanes_) {
-    auto buffer = lane.session->register_buffer(lane.memory, initiator::BufferUse::load_and_store);
-    if (!buffer) {
-      result_.lost = "buffers cannot be registered: " + buffer.error().text;
-      return false;
-    }
-    lane.buffer = *buffer;
-  }
-  return true;
-}
-
 void ReplayEngine::start(std::function<void()> done) {
   done_ = std::move(done);
   started_ = Clock::now();
-  if (!register_buffers()) give_up();
+  if (const auto opened = carriers_.open(); !opened) {
+    result_.lost = opened.error().text;
+    give_up();
+  }
+  step();
+}
+
+void ReplayEngine::stop() {
+  if (stage_ != Stage::trace || over_) return;
+  result_.stopped = over_ = true;
   step();
 }
 
 void ReplayEngine::step() {
   if (stage_ == Stage::trace) follow_trace();
   if (stage_ == Stage::freeing) free_held();
-  if (stage_ == Stage::freeing && idle() && (next_to_free_ == lru_.size() || !result_.lost.empty())) {
+  if (stage_ == Stage::freeing && idle() && (next_to_free_ == places_.size() || !result_.lost.empty())) {
     stage_ = Stage::ended;
     std::exchange(done_, nullptr)();
   }
@@ -83,26 +64,25 @@ void ReplayEngine::follow_trace() {
       over_ = true;  // the trace is over
       break;
     }
-    // A block is loaded by the initiator whose request refers to it, and stored and freed by the owner of the
-    // place.
-    const auto initiator = static_cast<std::uint32_t>((result_.requests - 1) % lanes_.size());
-    const Lru::Touch touch = lru_.touch(id);
+    const std::uint64_t request = result_.requests - 1;
+    const Lru::Touch touch = places_of_.touch(request, id);
     const std::uint32_t place = touch.place;
+    const std::uint32_t owner = places_of_.owner(place);
     if (touch.hit) {
       ++result_.hits;
-      enqueue(Kind::load, place, {id, times_stored_.at(id)}, initiator);
+      enqueue(ReplayKind::load, place, {id, times_stored_.at(id)}, places_of_.reader(request));
       continue;
     }
     ++result_.misses;
     if (touch.evicted) {
       ++result_.evictions;
-      enqueue(Kind::free, place, {*touch.evicted, times_stored_.at(*touch.evicted)}, owner(place));
+      enqueue(ReplayKind::free, place, {*touch.evicted, times_stored_.at(*touch.evicted)}, owner);
     }
-    enqueue(Kind::alloc_store, place, {id, ++times_stored_[id]}, owner(place));
+    enqueue(ReplayKind::alloc_store, place, {id, ++times_stored_[id]}, owner);
   }
   if (over_ && idle()) {
     result_.elapsed = Clock::now() - started_;
-    lanes_.front().session->loop().cancel(waiting_);
+    carriers_.loop().cancel(waiting_);
     stage_ = Stage::freeing;
     over_ = false;
   }
@@ -122,7 +102,7 @@ bool ReplayEngine::next_reference(std::uint64_t& id) {
     ++result_.requests;
     progress_.store(result_.requests, std::memory_order_relaxed);
     if (!options_.speed) continue;
-    rdma::Loop& loop = lanes_.front().session->loop();
+    rdma::Loop& loop = carriers_.loop();
     const auto offset = std::chrono::duration<double, std::milli>(
         std::min(kLongestWaitMs, static_cast<double>(request_.timestamp_ms) / *options_.speed));
     const TimePoint due = started_ + std::chrono::duration_cast<Duration>(offset);
@@ -138,19 +118,19 @@ bool ReplayEngine::next_reference(std::uint64_t& id) {
 }
 
 void ReplayEngine::free_held() {
-  if (!result_.lost.empty()) return;  // the sessions are gone; the target frees what they held
-  while (next_to_free_ < lru_.size() && !free_operations_.empty()) {
+  if (!result_.lost.empty()) return;  // the lanes are gone; the target frees what they held
+  while (next_to_free_ < places_.size() && !free_operations_.empty()) {
     const std::uint32_t place = next_to_free_++;
     if (!places_[place].bound) continue;
-    enqueue(Kind::free, place, places_[place].key, owner(place));
+    enqueue(ReplayKind::free, place, places_[place].key, places_of_.owner(place));
   }
 }
 
-void ReplayEngine::enqueue(Kind kind, std::uint32_t place, ContentKey key, std::uint32_t session) {
+void ReplayEngine::enqueue(ReplayKind kind, std::uint32_t place, ContentKey key, std::uint32_t lane) {
   const std::uint32_t index = free_operations_.back();
   free_operations_.pop_back();
-  operations_[index] = {
-      .kind = kind, .place = place, .next = kNone, .session = session, .slot = 0, .key = key, .issued = {}};
+  operations_[index] = {.what = {.kind = kind, .lane = lane, .place = place, .generation = 0, .key = key},
+                        .next = kNone};
   Place& at = places_[place];
   (at.last == kNone ? at.first : operations_[at.last].next) = index;
   at.last = index;
@@ -163,26 +143,26 @@ void ReplayEngine::start_ready(std::uint32_t place) {
   while (at.first != kNone && !at.exclusive) {
     const std::uint32_t index = at.first;
     Operation& operation = operations_[index];
-    if (operation.kind != Kind::load && at.loads > 0) return;
+    if (operation.what.kind != ReplayKind::load && at.loads > 0) return;
     at.first = operation.next;
     if (at.first == kNone) at.last = kNone;
     if (over_ && gone_wrong) {
       free_operations_.push_back(index);
       continue;
     }
-    if (operation.kind == Kind::load) {
+    if (operation.what.kind == ReplayKind::load) {
       ++at.loads;
     } else {
       at.exclusive = true;
     }
-    Lane& lane = lanes_[operation.session];
+    Lane& lane = lanes_[operation.what.lane];
     lane.ready.push_back(index);
     issue(lane);
   }
 }
 
 void ReplayEngine::issue(Lane& lane) {
-  while (!lane.ready.empty() && !lane.free_slots.empty()) {
+  while (!lane.ready.empty() && lane.free_slots > 0) {
     const std::uint32_t index = lane.ready.front();
     lane.ready.pop_front();
     send(lane, index);
@@ -190,55 +170,34 @@ void ReplayEngine::issue(Lane& lane) {
 }
 
 void ReplayEngine::send(Lane& lane, std::uint32_t index) {
-  Operation& operation = operations_[index];
-  operation.slot = lane.free_slots.back();
-  lane.free_slots.pop_back();
-  operation.issued = Clock::now();
-  const std::uint64_t at = handle(operation.place);
-  const MutableOctets memory = slot_memory(lane, operation.slot);
-  const initiator::Slice slice =
-      lane.buffer.slice(std::size_t{operation.slot} * options_.block_size, options_.block_size);
-  const auto done = [this, index](const initiator::Outcome& outcome) { completed(index, outcome); };
-  switch (operation.kind) {
-    case Kind::load:
-      // So that octets that the target did not write cannot pass for right ones.
-      std::fill(memory.begin(), memory.end(), kPoison);
-      lane.session->load(at, slice, {}, done);
-      break;
-    case Kind::alloc_store:
-      make_content(operation.key, memory);
-      lane.session->alloc_store(at, slice, {.seal = true}, done);
-      break;
-    case Kind::free:
-      lane.session->free(at, places_[operation.place].generation, done);
-      break;
-  }
+  --lane.free_slots;
+  ReplayOperation& operation = operations_[index].what;
+  if (operation.kind != ReplayKind::alloc_store) operation.generation = places_[operation.place].generation;
+  carriers_.carry_out(operation, [this, index](const ReplayOutcome& outcome) { completed(index, outcome); });
 }
 
-void ReplayEngine::completed(std::uint32_t index, const initiator::Outcome& outcome) {
-  Operation& operation = operations_[index];
+void ReplayEngine::completed(std::uint32_t index, const ReplayOutcome& outcome) {
+  const ReplayOperation operation = operations_[index].what;
   Place& place = places_[operation.place];
-  Lane& lane = lanes_[operation.session];
-  const Duration latency = Clock::now() - operation.issued;
-  if (!outcome.answered) {
-    if (result_.lost.empty()) result_.lost = outcome.error;
+  if (!outcome.lost.empty()) {
+    if (result_.lost.empty()) result_.lost = outcome.lost;
     give_up();
-  } else if (outcome.status != wire::Status::success) {
-    find(operation, fmt::format("ended with {}", wire::to_string(outcome.status)));
+  } else if (!outcome.finding.empty()) {
+    find(operation, outcome.finding);
   } else {
     switch (operation.kind) {
-      case Kind::load:
-        result_.loads.add(latency);
-        check_load(operation, outcome);
+      case ReplayKind::load:
+        result_.loads.add(outcome.latency);
+        result_.octets_checked += options_.block_size;
         break;
-      case Kind::alloc_store:
-        result_.stores.add(latency);
+      case ReplayKind::alloc_store:
+        result_.stores.add(outcome.latency);
         result_.octets_stored += options_.block_size;
         place.bound = true;
         place.generation = outcome.generation;
         place.key = operation.key;
         break;
-      case Kind::free:
+      case ReplayKind::free:
         place.bound = false;
         if (stage_ == Stage::freeing) ++result_.freed_at_end;
         break;
@@ -246,53 +205,35 @@ void ReplayEngine::completed(std::uint32_t index, const initiator::Outcome& outc
   }
   release(index);
   start_ready(operation.place);
-  issue(lane);
+  issue(lanes_[operation.lane]);
   step();
 }
 
-void ReplayEngine::check_load(const Operation& operation, const initiator::Outcome& outcome) {
-  const Place& place = places_[operation.place];
-  if (outcome.generation != place.generation) {
-    find(operation, fmt::format("found Generation {}, but the block was stored with Generation {}",
-                                outcome.generation, place.generation));
-  }
-  if (outcome.data_length != options_.block_size) {
-    find(operation, fmt::format("brought {} octets of {}", outcome.data_length, options_.block_size));
-    return;
-  }
-  const auto wrong = find_wrong_octet(operation.key, slot_memory(lanes_[operation.session], operation.slot));
-  if (wrong) find(operation, fmt::format("brought a wrong octet at {}", *wrong));
-  result_.octets_checked += options_.block_size;
-}
-
 void ReplayEngine::release(std::uint32_t index) {
-  const Operation& operation = operations_[index];
+  const ReplayOperation& operation = operations_[index].what;
   Place& place = places_[operation.place];
-  if (operation.kind == Kind::load) {
+  if (operation.kind == ReplayKind::load) {
     --place.loads;
   } else {
     place.exclusive = false;
   }
-  lanes_[operation.session].free_slots.push_back(operation.slot);
+  ++lanes_[operation.lane].free_slots;
   free_operations_.push_back(index);
 }
 
-void ReplayEngine::find(const Operation& operation, std::string_view what) {
+void ReplayEngine::find(const ReplayOperation& operation, std::string_view what) {
   static constexpr std::string_view kNames[] = {"LOAD", "ALLOC_STORE", "FREE"};
   if (result_.finding.empty()) {
-    result_.finding = fmt::format("{} of handle {} (hash_id {}, stored {} times) {}",
-                                  kNames[static_cast<std::size_t>(operation.kind)], handle(operation.place),
-                                  operation.key.hash_id, operation.key.times_stored, what);
+    result_.finding = fmt::format(
+        "{} of {} (hash_id {}, stored {} times) {}", kNames[static_cast<std::size_t>(operation.kind)],
+        carriers_.handle_name(operation.place), operation.key.hash_id, operation.key.times_stored, what);
   }
   give_up();
 }
 
 void ReplayEngine::give_up() {
   if (stage_ == Stage::trace) over_ = true;
-  if (result_.lost.empty()) return;
-  for (Lane& lane : lanes_) {
-    if (lane.session->is_open()) lane.session->abort("another session of the replay was lost");
-  }
+  if (!result_.lost.empty()) carriers_.abandon();
 }
 
 }  // namespace kbtp::tools

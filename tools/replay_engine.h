@@ -5,32 +5,29 @@
 // operations are outstanding. Every place of the LRU is one handle; operations on one handle wait for each
 // other (LOADs only for what is no LOAD), others run side by side.
 //
-// Threads: an engine lives on its sessions' loop. Only progress() may be called from elsewhere.
+// Threads: an engine lives on its lanes' loop. Only progress() may be called from elsewhere.
 
 #pragma once
 
 #include <atomic>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "proto/initiator/initiator.h"
 #include "tools/content.h"
 #include "tools/histogram.h"
-#include "tools/lru.h"
+#include "tools/replay_lanes.h"
+#include "tools/replay_places.h"
 #include "tools/trace_reader.h"
 
 namespace kbtp::tools {
 
 struct ReplayOptions {
-  std::uint32_t capacity = 0;     ///< blocks held at most
-  std::uint32_t block_size = 0;   ///< octets stored in each
-  std::uint32_t outstanding = 0;  ///< operations of one session at most
-  std::optional<double> speed;    ///< times the trace's own pace; unset: as fast as it can
+  std::uint32_t block_size = 0;  ///< octets stored in each block
+  std::optional<double> speed;   ///< times the trace's own pace; unset: as fast as it can
 };
 
 struct ReplayResult {
@@ -45,23 +42,21 @@ struct ReplayResult {
   Histogram loads;
   Histogram stores;
   std::string finding;    ///< the first thing that was not as it should be; empty when all was
-  std::string lost;       ///< why a session ended early; empty when none did
+  std::string lost;       ///< why a lane ended early; empty when none did
   std::string bad_trace;  ///< what is wrong with the trace; empty when nothing is
+  bool stopped = false;   ///< by stop(), before the trace was over
 };
 
 class ReplayEngine {
  public:
-  using Sessions = std::vector<std::shared_ptr<initiator::Session>>;
-
-  /// Place p belongs to sessions[p mod sessions.size()]; each session must have been granted handles_of()
-  /// handles and blocks.
-  ReplayEngine(Sessions sessions, TraceReader& trace, const ReplayOptions& options);
-
-  /// Blocks that session `index` of `count` needs for `capacity` places.
-  static std::uint32_t share(std::uint32_t capacity, std::size_t index, std::size_t count);
+  /// All outlive the engine.
+  ReplayEngine(ReplayPlaces& places, ReplayLanes& lanes, TraceReader& trace, const ReplayOptions& options);
 
   /// Starts; `done` runs on the loop when everything has ended and every held block is freed again.
   void start(std::function<void()> done);
+
+  /// Takes up no more of the trace; what is held is freed and `done` runs as ever.
+  void stop();
 
   [[nodiscard]] const ReplayResult& result() const { return result_; }
   /// Requests of the trace taken up so far. Any thread.
@@ -69,24 +64,14 @@ class ReplayEngine {
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffff;
-  enum class Kind : std::uint8_t {
-    load,
-    alloc_store,
-    free,
-  };
   enum class Stage : std::uint8_t {
     trace,    ///< following the trace
     freeing,  ///< the trace is over, or given up: freeing what is held
     ended,
   };
   struct Operation {
-    Kind kind = Kind::load;
-    std::uint32_t place = 0;
+    ReplayOperation what;
     std::uint32_t next = kNone;  ///< in its place's queue
-    std::uint32_t session = 0;
-    std::uint32_t slot = 0;  ///< of the session, while outstanding
-    ContentKey key;
-    TimePoint issued;
   };
   struct Place {
     std::uint32_t first = kNone;  ///< queue of operations that may not start yet
@@ -97,37 +82,29 @@ class ReplayEngine {
     std::uint16_t generation = 0;
     ContentKey key;
   };
-  /// A session with its buffers, one a slot.
   struct Lane {
-    std::shared_ptr<initiator::Session> session;
-    std::vector<std::byte> memory;
-    initiator::Buffer buffer;
-    std::vector<std::uint32_t> free_slots;
+    std::uint32_t free_slots = 0;
     std::deque<std::uint32_t> ready;  ///< operations that may start once a slot is free
   };
 
-  bool register_buffers();
   void step();
   void follow_trace();
   [[nodiscard]] bool next_reference(std::uint64_t& id);
   void free_held();
-  void enqueue(Kind kind, std::uint32_t place, ContentKey key, std::uint32_t session);
+  void enqueue(ReplayKind kind, std::uint32_t place, ContentKey key, std::uint32_t lane);
   void start_ready(std::uint32_t place);
   void issue(Lane& lane);
   void send(Lane& lane, std::uint32_t index);
-  void completed(std::uint32_t index, const initiator::Outcome& outcome);
-  void check_load(const Operation& operation, const initiator::Outcome& outcome);
+  void completed(std::uint32_t index, const ReplayOutcome& outcome);
   void release(std::uint32_t index);
-  void find(const Operation& operation, std::string_view what);
+  void find(const ReplayOperation& operation, std::string_view what);
   void give_up();
-  [[nodiscard]] std::uint32_t owner(std::uint32_t place) const;
-  [[nodiscard]] std::uint64_t handle(std::uint32_t place) const;
-  [[nodiscard]] MutableOctets slot_memory(Lane& lane, std::uint32_t slot) const;
   [[nodiscard]] bool idle() const { return free_operations_.size() == operations_.size(); }
 
   ReplayOptions options_;
   TraceReader& trace_;
-  Lru lru_;
+  ReplayPlaces& places_of_;
+  ReplayLanes& carriers_;
   std::unordered_map<std::uint64_t, std::uint64_t> times_stored_;
   std::vector<Lane> lanes_;
   std::vector<Place> places_;
