@@ -48,6 +48,23 @@ struct RegionSpec {
   bool remote_invalidate = false;  ///< A Send with Invalidate of the peer may revoke it (stream scope only).
 };
 
+/// What no provider registers, for people; nullptr when `spec` is in order.
+[[nodiscard]] inline const char* fault_of(const RegionSpec& spec) {
+  constexpr std::uint64_t kWord = 8;  // RFC 7306 5
+  const std::uint64_t length = spec.memory.size();
+  if (length > ~std::uint64_t{0} - spec.tagged_offset) return "the region's last Tagged Offset passes 2^64";
+  if (spec.content != Content::words) {
+    return allows(spec.access, Access::remote_atomic) ? "remote atomics need a region of words" : nullptr;
+  }
+  if (reinterpret_cast<std::uintptr_t>(spec.memory.data()) % kWord != 0 || length % kWord != 0) {
+    return "a region of words must begin and end at a multiple of 8 octets";
+  }
+  if (allows(spec.access, Access::remote_write)) {
+    return "a region of words cannot be open to remote writes: placement is not atomic";
+  }
+  return nullptr;
+}
+
 /// A registered region as a peer is told of it.
 struct Region {
   STag stag = 0;

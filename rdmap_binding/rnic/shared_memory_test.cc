@@ -122,6 +122,68 @@ TEST_P(SharedMemory, WritersReadersAndTheHostMeet) {
   for (auto& worker : served) EXPECT_EQ(worker.wait(), "done");
 }
 
+bool lies_in(const iovec& piece, Octets region) {
+  const auto* at = static_cast<const std::byte*>(piece.iov_base);
+  return at < region.data() + region.size() && at + piece.iov_len > region.data();
+}
+
+/// The kernel is never given shared memory to read or write: it would do so with accesses of its own.
+TEST_P(SharedMemory, IsNeitherReadIntoNorSentFromWhereItLies) {
+  constexpr std::size_t kSize = 50'000;
+  for (const Content content : {Content::octets, Content::shared}) {
+    const bool plain = content == Content::octets && !GetParam();  // what the test would see
+    rdma::StreamOptions options;
+    options.initial_receives = 8;
+    RnicOptions rnic;
+    rnic.crc = GetParam();
+    Responder target(options, rnic);
+    std::vector<std::byte> memory = pattern(kSize);
+    const auto stag =
+        target.stream()
+            .register_region({memory, Access::remote_write | Access::remote_read, content, 0, false})
+            ->stag;
+    target.end->feed(Untagged{}.fpdu());
+    // Received: a Write of the peer, then the Response to a Read whose sink is here.
+    const auto feed = [&](Octets fpdu) {
+      bool seen = false;
+      while (!fpdu.empty()) {
+        std::size_t taken = 0;
+        for (const iovec& piece : target.end->engine.receive_plan()) {
+          seen = seen || lies_in(piece, memory);
+          const std::size_t n = std::min({piece.iov_len, fpdu.size() - taken, std::size_t{3000} - taken});
+          if (n != 0) std::memcpy(piece.iov_base, fpdu.data() + taken, n);
+          taken += n;
+        }
+        target.end->engine.received(taken);
+        fpdu = fpdu.subspan(taken);
+        target.end->settle();
+      }
+      return seen;
+    };
+    EXPECT_EQ(feed(Tagged{.stag = stag, .body = pattern(kSize, 1)}.fpdu()), plain);
+    EXPECT_EQ(memory, pattern(kSize, 1));
+    rdma::Read read{1, memory, {0x99, 0}};
+    read.shared_sink = content == Content::shared;
+    target.stream().post({read});
+    const auto request = rdmap::decode_read_request(Octets(target.drained().at(0)).subspan(18).first<28>());
+    EXPECT_EQ(
+        feed(Tagged{.rdmap_control = 0x42, .stag = request.sink_stag, .body = pattern(kSize, 2)}.fpdu()),
+        plain);
+    EXPECT_EQ(memory, pattern(kSize, 2));
+    ASSERT_EQ(target.recorder().completions.size(), 1U);
+    // Sent: the answer to a Read of it.
+    feed(read_request(1, {0xABCD, 0, kSize, stag, 0}).fpdu());
+    bool seen = false;
+    for (const iovec& piece : target.end->engine.send_plan()) seen = seen || lies_in(piece, memory);
+    EXPECT_EQ(seen, plain);
+    std::vector<std::byte> answered;
+    for (const auto& answer : target.drained()) {
+      answered.insert(answered.end(), answer.begin() + 14, answer.end());
+    }
+    EXPECT_EQ(answered, pattern(kSize, 2));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, SharedMemory, testing::Values(true, false),
                          [](const auto& param) { return std::string(param.param ? "Crc" : "NoCrc"); });
 

@@ -8,7 +8,6 @@
 namespace kbtp::rnic {
 
 using rdma::Access;
-using rdma::Content;
 using rdma::DomainId;
 using rdma::Region;
 using rdma::RegionSpec;
@@ -26,22 +25,7 @@ Result<Region> StagTable::add(StreamId stream, const RegionSpec& spec) {
 }
 
 Result<Region> StagTable::insert(const RegionSpec& spec, StreamId stream, DomainId domain) {
-  const std::uint64_t length = spec.memory.size();
-  if (length > std::numeric_limits<std::uint64_t>::max() - spec.tagged_offset) {
-    return failure("the region's last Tagged Offset passes 2^64");
-  }
-  const bool atomic = rdma::allows(spec.access, Access::remote_atomic);
-  if (spec.content == Content::words) {
-    const auto address = reinterpret_cast<std::uintptr_t>(spec.memory.data());
-    if (address % 8 != 0 || length % 8 != 0) {
-      return failure("a region of words must begin and end at a multiple of 8 octets");
-    }
-    if (rdma::allows(spec.access, Access::remote_write)) {
-      return failure("a region of words cannot be open to remote writes: placement is not atomic");
-    }
-  } else if (atomic) {
-    return failure("remote atomics need a region of words");
-  }
+  if (const char* fault = rdma::fault_of(spec)) return failure(fault);
   const std::unique_lock lock(mutex_);
   STag stag = 0;
   do {
@@ -49,7 +33,7 @@ Result<Region> StagTable::insert(const RegionSpec& spec, StreamId stream, Domain
   } while (stag == 0 || entries_.contains(stag));
   entries_.emplace(stag, Entry{spec.memory, spec.tagged_offset, spec.access, spec.content,
                                spec.remote_invalidate, stream, domain});
-  return Region{stag, spec.tagged_offset, length};
+  return Region{stag, spec.tagged_offset, spec.memory.size()};
 }
 
 bool StagTable::remove_of_domain(STag stag) {

@@ -143,6 +143,9 @@ Expected<MutableOctets, Triple> Endpoint::reach(const rdma::RemoteBuffer& remote
   if (!rdma::allows(region.spec.access, wanted)) {
     return unexpected(tagged ? Triple::tagged_invalid_stag : Triple::rdmap_access);
   }
+  if (length != 0 && length - 1 > ~std::uint64_t{0} - remote.tagged_offset) {
+    return unexpected(tagged ? Triple::tagged_wrap : Triple::rdmap_wrap);
+  }
   const std::uint64_t size = region.spec.memory.size();
   const std::uint64_t offset = remote.tagged_offset - region.spec.tagged_offset;
   if (remote.tagged_offset < region.spec.tagged_offset || offset > size || length > size - offset) {
@@ -167,11 +170,7 @@ void Endpoint::deliver_send(const MessagePtr& message) {
 
 bool Endpoint::revoke_by_peer(rdma::STag stag) {
   const auto found = host_.regions.find(stag);
-  if (found == host_.regions.end()) {
-    terminate(Triple::rdmap_invalid_stag, "a Send with Invalidate names an STag that does not exist");
-    return false;
-  }
-  if (found->second.stream != this || !found->second.spec.remote_invalidate) {
+  if (found == host_.regions.end() || found->second.stream != this || !found->second.spec.remote_invalidate) {
     terminate(Triple::rdmap_cannot_invalidate, "a Send with Invalidate names an STag that it may not revoke");
     return false;
   }

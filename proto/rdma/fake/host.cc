@@ -33,14 +33,11 @@ Host::Host(Fabric& fabric, std::size_t index, const HostOptions& options)
 SocketAddress Host::address(std::uint16_t port) const { return fabric_.address(index_, port); }
 
 Result<rdma::Region> Host::add_region(const RegionRecord& record) {
-  const std::uint64_t size = record.spec.memory.size();
-  if (record.spec.tagged_offset + size < record.spec.tagged_offset) {
-    return failure("the region's Tagged Offsets would wrap");
-  }
+  if (const char* fault = rdma::fault_of(record.spec)) return failure(fault);
   rdma::STag stag = 0;
   while (stag == 0 || regions.contains(stag)) stag = static_cast<rdma::STag>(scheduler_.random()());
   regions.emplace(stag, record);
-  return rdma::Region{stag, record.spec.tagged_offset, size};
+  return rdma::Region{stag, record.spec.tagged_offset, record.spec.memory.size()};
 }
 
 Result<rdma::Region> Host::register_region(rdma::DomainId domain, const rdma::RegionSpec& spec) {
