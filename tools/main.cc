@@ -20,6 +20,7 @@ constexpr Subcommand kSubcommands[] = {
     {"block", "one operation on one block: load, store, alloc-store, free, stat", set_up_block},
     {"replay", "drive a target with a KV-cache trace and check every loaded octet", set_up_replay},
     {"bench", "throughput and latency of one operation", set_up_bench},
+    {"dissect", "what a capture, or a live interface, says: MPA, DDP, RDMAP and KBTP", set_up_dissect},
     {"conform", "the conformance suite: list, run, explain", set_up_conform},
 };
 

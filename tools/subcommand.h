@@ -22,6 +22,7 @@ void set_up_target(CLI::App& app, Run& run);
 void set_up_block(CLI::App& app, Run& run);
 void set_up_replay(CLI::App& app, Run& run);
 void set_up_bench(CLI::App& app, Run& run);
+void set_up_dissect(CLI::App& app, Run& run);
 void set_up_conform(CLI::App& app, Run& run);
 
 }  // namespace kbtp::tools

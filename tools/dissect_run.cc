@@ -1,0 +1,285 @@
+#include "tools/dissect_run.h"
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fmt/format.h>
+#include <poll.h>
+#include <span>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+#include "pcap/capture_file.h"
+#include "pcap/decoder.h"
+#include "pcap/filter.h"
+#include "pcap/live_reader.h"
+#include "pcap/output.h"
+#include "pcap/print_fields.h"
+#include "pcap/print_json.h"
+#include "pcap/print_lines.h"
+#include "pcap/record_builder.h"
+#include "tools/cli.h"
+
+namespace kbtp::tools {
+
+namespace {
+
+using trace::ConnectionInfo;
+using trace::Event;
+
+std::atomic<bool> stop_asked{false};
+
+/// Ends the waiting for frames; the output is still finished.
+void stop_on_signals() {
+  struct sigaction action{};
+  action.sa_handler = [](int) { stop_asked.store(true, std::memory_order_relaxed); };
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool wants_colour(const std::string& choice) {
+  if (choice != "auto") return choice == "always";
+  const char* term = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr &&
+         (term == nullptr || std::strcmp(term, "dumb") != 0);
+}
+
+trace::DecodeOptions decode_options() {
+  trace::DecodeOptions options;
+  options.expect_iwarp = false;
+  return options;
+}
+
+/// Takes what the decoder tells to the printer.
+class Dissector final : private trace::Observer {
+ public:
+  Dissector(const DissectOptions& options, std::optional<trace::Filter> filter, trace::Output& output)
+      : options_(options),
+        filter_(std::move(filter)),
+        output_(output),
+        decode_(decode_options()),
+        decoder_(decode_, *this),
+        builder_(decode_.assignment),
+        lines_(output, options.segments || options.verbose || options.octets) {}
+
+  void frame(const trace::FrameView& frame) {
+    if (decoder_.frames() == 0) {
+      builder_.set_start(frame.time_ns);
+      lines_.set_start(frame.time_ns);
+    }
+    decoder_.frame(frame);
+  }
+  void finish() { decoder_.finish(); }
+
+  [[nodiscard]] std::uint64_t frames() const { return decoder_.frames(); }
+  [[nodiscard]] std::uint64_t dropped() const { return decoder_.dropped(); }
+  [[nodiscard]] std::uint64_t connections() const { return connections_; }
+  [[nodiscard]] std::uint64_t events() const { return events_; }
+  [[nodiscard]] std::uint64_t selected() const { return selected_; }
+
+ private:
+  void on_event(const ConnectionInfo& connection, const Event& event) override {
+    connections_ = std::max(connections_, connection.number);
+    if (!connection.is_iwarp && event.as<trace::BadStartup>() == nullptr) return;
+    if (options_.stream && *options_.stream != connection.number) return;
+    ++events_;
+    annotation_.clear();
+    // An analysis that looks at every event in turn belongs here: it fills annotation_.
+    tell(connection, event);
+  }
+
+  void tell(const ConnectionInfo& connection, const Event& event) {
+    const bool json = options_.output == "json";
+    const bool fields = options_.verbose || options_.octets;
+    bool wanted = !options_.frames || (event.frame.number >= options_.frames->first &&
+                                       event.frame.number <= options_.frames->second);
+    if (json || fields || filter_) {
+      builder_.build(connection, event, annotation_, record_);
+      if (filter_) wanted = wanted && filter_->matches(record_);
+    }
+    if (wanted) ++selected_;
+    if (!json && !fields) return lines_.event(connection, event, annotation_, wanted);
+    if (!wanted) return;
+    if (json) return print_json(record_, output_);
+    const std::span<const trace::FieldInfo* const> marked =
+        filter_ ? std::span(filter_->fields()) : std::span<const trace::FieldInfo* const>();
+    lines_.heading(connection, event, annotation_);
+    if (options_.verbose) print_fields(record_, marked, output_);
+    if (options_.octets) print_octets(record_, marked, output_);
+  }
+
+  void on_end(const ConnectionInfo& connection) override {
+    connections_ = std::max(connections_, connection.number);
+    lines_.end(connection);
+  }
+  void on_other_frame(const trace::FrameView& /*frame*/, const trace::FrameProblem& /*problem*/) override {}
+
+  const DissectOptions& options_;
+  std::optional<trace::Filter> filter_;
+  trace::Output& output_;
+  trace::DecodeOptions decode_;
+  trace::Decoder decoder_;
+  trace::RecordBuilder builder_;
+  trace::LinePrinter lines_;
+  trace::Record record_;
+  trace::Annotation annotation_;
+  std::uint64_t connections_ = 0;
+  std::uint64_t events_ = 0;
+  std::uint64_t selected_ = 0;
+};
+
+/// How far reading has come, on a terminal that shows nothing else.
+class Progress {
+ public:
+  explicit Progress(const std::string& path) {
+    struct stat file{};
+    const bool shown = isatty(STDERR_FILENO) != 0 && isatty(STDOUT_FILENO) == 0;
+    if (shown && stat(path.c_str(), &file) == 0 && S_ISREG(file.st_mode) && file.st_size > kLongFile)
+      size_ = static_cast<std::uint64_t>(file.st_size);
+  }
+  ~Progress() {
+    if (told_) fmt::print(stderr, "\r\x1b[K");
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void read(std::size_t octets) { read_ += octets + kFrameHeader; }
+  void tell(std::uint64_t frames) {
+    if (size_ == 0) return;
+    // More than the file's size: it was compressed.
+    if (read_ <= size_) {
+      fmt::print(stderr, "\r{:3} %, {} frames", read_ * 100 / size_, frames);
+    } else {
+      fmt::print(stderr, "\r{} frames", frames);
+    }
+    told_ = true;
+  }
+
+ private:
+  static constexpr off_t kLongFile = off_t{32} << 20;
+  static constexpr std::size_t kFrameHeader = 16;
+  std::uint64_t size_ = 0;
+  std::uint64_t read_ = 0;
+  bool told_ = false;
+};
+
+/// Whether somebody may be waiting for lines while we wait for standard input.
+bool is_slow(const std::string& path) {
+  struct stat input{};
+  return path == "-" && (fstat(STDIN_FILENO, &input) != 0 || !S_ISREG(input.st_mode));
+}
+bool input_waits() {
+  pollfd fd{STDIN_FILENO, POLLIN, 0};
+  return poll(&fd, 1, 0) > 0;
+}
+
+/// Reads the file; what stopped it before its end.
+std::string read_file(trace::CaptureReader& reader, const DissectOptions& options, Dissector& dissector,
+                      trace::Output& output) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::uint64_t kLook = 1024;  // frames between two looks at the clock
+  constexpr auto kPatience = std::chrono::milliseconds(200);
+  Progress progress(options.path);
+  const bool slow = is_slow(options.path);
+  auto flushed = Clock::now();
+  while (!stop_asked.load(std::memory_order_relaxed) && !output.broken()) {
+    if (slow && output.pending() && !input_waits()) output.flush();
+    const auto frame = reader.next_view();
+    if (!frame || (options.frames && frame->number > options.frames->second)) break;
+    progress.read(frame->octets.size());
+    dissector.frame(*frame);
+    if (dissector.frames() % kLook != 1) continue;
+    if (const auto now = Clock::now(); now - flushed > kPatience) {
+      output.flush();
+      progress.tell(dissector.frames());
+      flushed = now;
+    }
+  }
+  return reader.damage();
+}
+
+/// After the last frame: ends what is open, says what deserves saying.
+int conclude(const DissectOptions& options, Dissector& dissector, trace::Output& output) {
+  dissector.finish();
+  output.flush();
+  if (output.broken()) {
+    // A reader that has seen enough, such as head(1), is no failure.
+    if (output.error() == EPIPE) return kExitOk;
+    return fail(options.command, kExitUnreachable,
+                fmt::format("cannot write the output: {}", std::strerror(output.error())));
+  }
+  if (dissector.dropped() != 0)
+    fail(options.command, kExitOk,
+         fmt::format("{} connections were ended early, because too many were open at once",
+                     dissector.dropped()));
+  if (options.stream && *options.stream > dissector.connections())
+    return fail(
+        options.command, kExitUsage,
+        fmt::format("there is no stream {}: the capture has {}", *options.stream, dissector.connections()));
+  if (dissector.events() == 0) {
+    const std::string of = options.stream ? fmt::format("stream {}", *options.stream)
+                                          : fmt::format("{} frames, {} TCP connections", dissector.frames(),
+                                                        dissector.connections());
+    return fail(options.command, kExitOk, fmt::format("no iWARP in {}", of));
+  }
+  const bool live = !options.interface.empty();
+  if (!live && (options.frames || !options.filter.empty()) && dissector.selected() == 0)
+    return fail(options.command, kExitUsage,
+                fmt::format("nothing was selected of {} events", dissector.events()));
+  return kExitOk;
+}
+
+int dissect_file(const DissectOptions& options, Dissector& dissector, trace::Output& output) {
+  auto reader = trace::CaptureReader::open(options.path);
+  if (!reader) return fail(options.command, kExitUnreachable, reader.error().text);
+  const std::string damage = read_file(*reader, options, dissector, output);
+  output.flush();
+  if (!damage.empty() && !output.broken()) fail(options.command, kExitOk, damage);
+  return conclude(options, dissector, output);
+}
+
+int dissect_live(const DissectOptions& options, Dissector& dissector, trace::Output& output) {
+  auto reader = trace::LiveReader::open(options.interface, options.capture_filter);
+  if (!reader) return fail(options.command, kExitUnreachable, reader.error().text);
+  const std::string ended = reader->run(
+      stop_asked,
+      [&](const trace::FrameView& frame) {
+        dissector.frame(frame);
+        if (output.broken()) stop_asked = true;
+      },
+      [&] {
+        output.flush();
+        if (output.broken()) stop_asked = true;
+      });
+  if (const std::uint64_t dropped = reader->dropped(); dropped != 0)
+    fail(options.command, kExitOk, fmt::format("the kernel dropped {} frames", dropped));
+  const int status = conclude(options, dissector, output);
+  return ended.empty() ? status
+                       : fail(options.command, kExitUnreachable, fmt::format("the capture ended: {}", ended));
+}
+
+}  // namespace
+
+int dissect(const DissectOptions& options) {
+  std::optional<trace::Filter> filter;
+  if (!options.filter.empty()) {
+    auto compiled = trace::Filter::compile(options.filter);
+    if (!compiled) {
+      const trace::FilterError& error = compiled.error();
+      return fail(options.command, kExitUsage,
+                  fmt::format("--filter, column {}: {}\n  {}\n  {:>{}}", error.column, error.text,
+                              options.filter, "^", error.column));
+    }
+    filter = std::move(*compiled);
+  }
+  trace::Output output(STDOUT_FILENO, options.output == "text" && wants_colour(options.colour));
+  Dissector dissector(options, std::move(filter), output);
+  stop_on_signals();
+  return options.interface.empty() ? dissect_file(options, dissector, output)
+                                   : dissect_live(options, dissector, output);
+}
+
+}  // namespace kbtp::tools
