@@ -64,6 +64,7 @@ enum class Triple : std::uint16_t {
   rdmap_other_stream = 0x0103,
   rdmap_wrap = 0x0104,
   rdmap_cannot_invalidate = 0x0109,
+  rdmap_unexpected_opcode = 0x0206,
   rdmap_unaligned_atomic = 0x0207,
 };
 

@@ -210,6 +210,9 @@ void Endpoint::deliver_read_request(const MessagePtr& message) {
 }
 
 void Endpoint::deliver_atomic_request(const MessagePtr& message) {
+  if (capabilities_.atomics == rdma::Atomics::none) {
+    return terminate(Triple::rdmap_unexpected_opcode, "an Atomic Request without RFC 7306 (1.1)");
+  }
   if (owed_.size() >= capabilities_.ird) {
     return terminate(Triple::untagged_no_buffer, "more Atomic Requests than the agreed depth");
   }

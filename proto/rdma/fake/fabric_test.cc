@@ -16,6 +16,7 @@ struct Peer : rdma::StreamHandler {
   void on_received(const rdma::Received& received) override {
     messages.emplace_back(reinterpret_cast<const char*>(received.payload.data()), received.payload.size());
     if (on_message) on_message();
+    if (received.immediate && on_immediate) on_immediate(received);
   }
   void on_completion(const rdma::Completion& completion) override { completions.push_back(completion); }
   void on_peer_finished() override { finished = true; }
@@ -34,14 +35,16 @@ struct Peer : rdma::StreamHandler {
   std::vector<rdma::Completion> completions;
   std::optional<rdma::CloseReason> closed;
   std::function<void()> on_message;
+  std::function<void(const rdma::Received&)> on_immediate;
   bool finished = false;
   std::uint64_t next = 0;
 };
 
 class Pair {
  public:
-  explicit Pair(std::uint64_t seed, std::uint32_t ird = 16) : fabric({.seed = seed}) {
-    auto& server = fabric.add_host();
+  explicit Pair(std::uint64_t seed, std::uint32_t ird = 16, const HostOptions& target = {})
+      : fabric({.seed = seed}) {
+    auto& server = fabric.add_host(target);
     auto& client = fabric.add_host();
     listener = std::move(*server.listen(fabric.address(0, 1), [this](const auto&, rdma::Loop&) {
       rdma::Accept accept{&b, {}};
@@ -167,6 +170,51 @@ TEST(Fabric, SendsWithoutReceiveOrTooLongAreRefused) {
   ASSERT_TRUE(many.fabric.run_until([&] { return many.b.closed.has_value(); }));
   EXPECT_EQ(many.b.closed->terminate, 0x1202);
   EXPECT_EQ(many.b.messages.size(), 100u);
+}
+
+TEST(Fabric, ImmediatesTakeAReceiveInOrderWithSends) {
+  Pair pair(1);
+  std::vector<std::byte> memory(8), source(8, std::byte{1});
+  const auto there = pair.expose(pair.b, memory, rdma::Access::remote_write);
+  std::vector<std::pair<std::uint64_t, bool>> told;
+  pair.b.on_immediate = [&](const rdma::Received& r) {
+    told.emplace_back(*r.immediate, r.solicited);
+    if (told.size() == 2) {
+      EXPECT_EQ(memory, source) << "RFC 7306 6.4: ordered as a Send";
+    }
+  };
+  pair.a.post(rdma::Immediate{0, 7, true});
+  pair.a.post(rdma::WriteImmediate{{1, source, there, nullptr}, 8, false});
+  pair.a.post(rdma::WriteImmediate{{2, source, there, nullptr}, 9, true});
+  ASSERT_TRUE(pair.fabric.run_until([&] { return pair.b.messages.size() == 3; }));
+  EXPECT_EQ(told, (std::vector<std::pair<std::uint64_t, bool>>{{7, true}, {8, false}, {9, true}}));
+}
+
+TEST(Fabric, AHostWithoutAtomicsRefusesThem) {
+  HostOptions without;
+  without.capabilities.atomics = rdma::Atomics::none;
+  Pair pair(1, 16, without);
+  alignas(8) std::array<std::byte, 8> memory{};
+  const auto there = pair.expose(pair.b, memory, rdma::Access::remote_read);
+  pair.a.post(rdma::FetchAdd{0, there, 0, 0});
+  ASSERT_TRUE(pair.fabric.run_until([&] { return pair.a.closed && pair.b.closed; }));
+  EXPECT_EQ(pair.a.closed->kind, rdma::CloseReason::Kind::remote_error);
+  EXPECT_EQ(pair.a.closed->terminate, 0x0206);
+}
+
+TEST(Fabric, RegionsThatNoProviderTakesAreRefused) {
+  Pair pair(1);
+  alignas(8) std::array<std::byte, 16> memory{};
+  const auto registers = [&](std::size_t at, std::size_t size, rdma::Access access, rdma::Content content) {
+    return pair.b.stream->register_region({std::span(memory).subspan(at, size), access, content, 0, false})
+        .has_value();
+  };
+  EXPECT_TRUE(registers(0, 16, rdma::Access::remote_atomic, rdma::Content::words));
+  EXPECT_FALSE(registers(0, 16, rdma::Access::remote_atomic, rdma::Content::octets));
+  EXPECT_FALSE(registers(0, 16, rdma::Access::remote_write, rdma::Content::words));
+  EXPECT_FALSE(registers(4, 8, rdma::Access::remote_atomic, rdma::Content::words));
+  EXPECT_FALSE(registers(0, 12, rdma::Access::remote_read, rdma::Content::words));
+  EXPECT_TRUE(registers(3, 9, rdma::Access::remote_write, rdma::Content::shared));
 }
 
 TEST(Fabric, CutFlushesWhatIsPosted) {
