@@ -23,8 +23,9 @@ using enum Base;
 constexpr std::array kFields{
     FieldInfo{"mpa.kind", text, "start-up frame: request or reply (RFC 5044 7.1.1)", decimal, 0,
               kStartupKinds},
-    FieldInfo{"mpa.markers", boolean, "M: its sender wants markers in what it receives (RFC 5044 7.1.1)"},
-    FieldInfo{"mpa.crc", boolean, "C: its sender wants CRCs (RFC 5044 7.1.1)"},
+    FieldInfo{"mpa.wants_markers", boolean,
+              "M: its sender wants markers in what it receives (RFC 5044 7.1.1)"},
+    FieldInfo{"mpa.wants_crc", boolean, "C: its sender wants CRCs (RFC 5044 7.1.1)"},
     FieldInfo{"mpa.reject", boolean, "R: the connection is refused (RFC 5044 7.1.1)"},
     FieldInfo{"mpa.enhanced", boolean, "S: enhanced data follows (RFC 6581 6)"},
     FieldInfo{"mpa.reserved", number, "Res: 4 bits, 5 before revision 2 (RFC 6581 6)", hex8},
@@ -206,8 +207,8 @@ void add_startup(const Startup& startup, Record& record) {
   record.add(text_field(f("mpa.kind"), kStartupKinds[frame.kind == mpa::StartupKind::request ? 0 : 1],
                         {0, mpa::kKeySize}));
   constexpr Place kFlags{16, 1};
-  record.add(boolean_field(f("mpa.markers"), frame.markers, kFlags));
-  record.add(boolean_field(f("mpa.crc"), frame.crc, kFlags));
+  record.add(boolean_field(f("mpa.wants_markers"), frame.markers, kFlags));
+  record.add(boolean_field(f("mpa.wants_crc"), frame.crc, kFlags));
   record.add(boolean_field(f("mpa.reject"), frame.reject, kFlags));
   record.add(boolean_field(f("mpa.enhanced"), frame.enhanced.has_value(), kFlags));
   if (frame.reserved != 0) record.add(number_field(f("mpa.reserved"), frame.reserved, kFlags));

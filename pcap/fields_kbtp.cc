@@ -39,11 +39,11 @@ constexpr std::array kFields{
     FieldInfo{"kbtp.handle", number, "Block Handle; of HELLO and HELLO_ACK the base handle (KBTP 5.1)"},
     FieldInfo{"kbtp.generation", number, "Generation (KBTP 5.1)"},
     FieldInfo{"kbtp.status", number, "Status (KBTP 5.1)", decimal, 0, kStatuses},
-    FieldInfo{"kbtp.stag", number, "STag of the Data Descriptor (KBTP 5.2)", hex32},
-    FieldInfo{"kbtp.to", number, "Tagged Offset of the Data Descriptor (KBTP 5.2)", hex64},
-    FieldInfo{"kbtp.length", number, "Length of the Data Descriptor (KBTP 5.2)"},
-    FieldInfo{"kbtp.record_stag", number, "STag of the Completion Descriptor (KBTP 5.2)", hex32},
-    FieldInfo{"kbtp.record_to", number, "Tagged Offset of the Completion Descriptor (KBTP 5.2)", hex64},
+    FieldInfo{"kbtp.data.stag", number, "STag of the Data Descriptor (KBTP 5.2)", hex32},
+    FieldInfo{"kbtp.data.to", number, "Tagged Offset of the Data Descriptor (KBTP 5.2)", hex64},
+    FieldInfo{"kbtp.data.length", number, "Length of the Data Descriptor (KBTP 5.2)"},
+    FieldInfo{"kbtp.record.stag", number, "STag of the Completion Descriptor (KBTP 5.2)", hex32},
+    FieldInfo{"kbtp.record.to", number, "Tagged Offset of the Completion Descriptor (KBTP 5.2)", hex64},
     FieldInfo{"kbtp.inline_length", number, "octets of inline data (KBTP 5.2)"},
     FieldInfo{"kbtp.ticket", number, "Ticket of a BIND (KBTP 6.6)"},
     FieldInfo{"kbtp.data_length", number, "Data Length of a BIND or a COMPLETION (KBTP 6.5, 6.6)"},
@@ -197,14 +197,14 @@ class Filler {
   }
   /// 5.2
   void data(const wire::DataDescriptor& descriptor) {
-    add(f("kbtp.stag"), descriptor.stag, 24, 4);
-    add(f("kbtp.to"), descriptor.tagged_offset, 28, 8);
-    add(f("kbtp.length"), descriptor.length, 36, 4);
+    add(f("kbtp.data.stag"), descriptor.stag, 24, 4);
+    add(f("kbtp.data.to"), descriptor.tagged_offset, 28, 8);
+    add(f("kbtp.data.length"), descriptor.length, 36, 4);
   }
   void completion_descriptor(const std::optional<wire::CompletionDescriptor>& descriptor, std::size_t where) {
     if (!descriptor) return;
-    add(f("kbtp.record_stag"), descriptor->stag, where, 4);
-    add(f("kbtp.record_to"), descriptor->tagged_offset, where + 4, 8);
+    add(f("kbtp.record.stag"), descriptor->stag, where, 4);
+    add(f("kbtp.record.to"), descriptor->tagged_offset, where + 4, 8);
   }
   void store(const wire::StoreBody& body) {
     data(body.source);

@@ -40,11 +40,12 @@ constexpr std::array kFields{
     FieldInfo{"terminate.ddp.qn", number, "of the copied header: Queue Number"},
     FieldInfo{"terminate.ddp.msn", number, "of the copied header: Message Sequence Number"},
     FieldInfo{"terminate.ddp.mo", number, "of the copied header: Message Offset"},
-    FieldInfo{"terminate.read.sink_stag", number, "of the copied Read Request", hex32},
-    FieldInfo{"terminate.read.sink_to", number, "of the copied Read Request", hex64},
-    FieldInfo{"terminate.read.size", number, "of the copied Read Request: octets that were not sent yet"},
-    FieldInfo{"terminate.read.source_stag", number, "of the copied Read Request", hex32},
-    FieldInfo{"terminate.read.source_to", number, "of the copied Read Request", hex64},
+    FieldInfo{"terminate.rdmap.read.sink_stag", number, "of the copied Read Request", hex32},
+    FieldInfo{"terminate.rdmap.read.sink_to", number, "of the copied Read Request", hex64},
+    FieldInfo{"terminate.rdmap.read.size", number,
+              "of the copied Read Request: octets that were not sent yet"},
+    FieldInfo{"terminate.rdmap.read.source_stag", number, "of the copied Read Request", hex32},
+    FieldInfo{"terminate.rdmap.read.source_to", number, "of the copied Read Request", hex64},
     FieldInfo{"terminate.cut_short", boolean, "its bits promise more than there is"},
 };
 
@@ -102,11 +103,11 @@ void add_terminate(const TerminateReading& reading, const PlaceOf& place, Record
   }
   if (reading.read_request) {
     const rdmap::ReadRequest& read = *reading.read_request;
-    record.add(number_field(f("terminate.read.sink_stag"), read.sink_stag, place(at, 4)));
-    record.add(number_field(f("terminate.read.sink_to"), read.sink_to, place(at + 4, 8)));
-    record.add(number_field(f("terminate.read.size"), read.size, place(at + 12, 4)));
-    record.add(number_field(f("terminate.read.source_stag"), read.source_stag, place(at + 16, 4)));
-    record.add(number_field(f("terminate.read.source_to"), read.source_to, place(at + 20, 8)));
+    record.add(number_field(f("terminate.rdmap.read.sink_stag"), read.sink_stag, place(at, 4)));
+    record.add(number_field(f("terminate.rdmap.read.sink_to"), read.sink_to, place(at + 4, 8)));
+    record.add(number_field(f("terminate.rdmap.read.size"), read.size, place(at + 12, 4)));
+    record.add(number_field(f("terminate.rdmap.read.source_stag"), read.source_stag, place(at + 16, 4)));
+    record.add(number_field(f("terminate.rdmap.read.source_to"), read.source_to, place(at + 20, 8)));
   }
   if (reading.cut_short) record.add(boolean_field(f("terminate.cut_short"), true));
 }

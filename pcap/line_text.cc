@@ -8,6 +8,7 @@ namespace kbtp::trace {
 namespace {
 
 constexpr std::size_t kTitleWidth = 19;
+constexpr std::size_t kShownOctets = 16;  ///< of a short message that is not KBTP
 
 void title(std::string_view text, Colour colour, Output& out) {
   out.colour(colour).text(text).colour(Colour::none);
@@ -266,6 +267,8 @@ void write_line(const Message& message, std::uint32_t count, Output& out) {
     title(rdmap::facts(message.opcode).name, Colour::blue, out);
     octets(message.octets.size(), out);
     out.text(", MSN ").number(message.msn);
+    if (message.octets.size() <= kShownOctets && !message.octets.empty())
+      out.colour(Colour::dim).text(", ").octets(message.octets).colour(Colour::none);
   }
   if (message.invalidate_stag) out.text(", invalidates STag ").hex(*message.invalidate_stag, 8);
   segments(count, out);
@@ -274,7 +277,7 @@ void write_line(const Message& message, std::uint32_t count, Output& out) {
 void write_line(const TcpEnd& end, Output& out) {
   if (end.kind == TcpEnd::Kind::fin) {
     title("TCP FIN", Colour::dim, out);
-    out.text("says no more");
+    out.text("sends no more");
   } else {
     title("TCP RST", Colour::red, out);
     out.text("resets the connection");

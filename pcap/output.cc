@@ -1,5 +1,6 @@
 #include "pcap/output.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -77,24 +78,36 @@ Output& Output::octets(Octets octets, std::string_view between) {
 }
 
 Output& Output::fixed(std::int64_t value, unsigned decimals, unsigned shown) {
-  std::uint64_t unit = 1;
-  for (unsigned i = 0; i < decimals; ++i) unit *= 10;
+  constexpr std::array<std::uint64_t, 10> kPowers{
+      1, 10, 100, 1'000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000, 1'000'000'000};
   auto size = static_cast<std::uint64_t>(value);
   if (value < 0) {
     sign('-');
     size = 0 - size;
   }
+  const std::uint64_t unit = kPowers[decimals];
   number(size / unit);
   if (shown == 0) return *this;
+  std::uint64_t rest = size % unit / kPowers[decimals - shown];
   char* to = room(1 + shown);
-  *to++ = '.';
-  std::uint64_t rest = size % unit;
-  for (unsigned i = 0; i < shown; ++i) {
-    unit /= 10;
-    *to++ = static_cast<char>('0' + rest / unit);
-    rest %= unit;
+  *to = '.';
+  for (unsigned i = shown; i > 0; --i) {
+    to[i] = static_cast<char>('0' + rest % 10);
+    rest /= 10;
   }
   used_ += 1 + shown;
+  return *this;
+}
+
+Output& Output::json_key(char before, std::string_view name, std::string_view ending) {
+  char* to = room(name.size() + ending.size() + 4);
+  *to++ = before;
+  *to++ = '"';
+  to = std::copy(name.begin(), name.end(), to);
+  to = std::copy(ending.begin(), ending.end(), to);
+  *to++ = '"';
+  *to = ':';
+  used_ += name.size() + ending.size() + 4;
   return *this;
 }
 

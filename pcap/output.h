@@ -49,10 +49,12 @@ class Output {
   Output& hex(std::uint64_t value, std::size_t digits = 1);
   /// Two digits an octet, `between` them.
   Output& octets(Octets octets, std::string_view between = {});
-  /// In units of the last of `decimals` places, of which `shown` are told (all: `decimals`).
+  /// In units of the last of `decimals` places (9 at most), of which `shown` are told.
   Output& fixed(std::int64_t value, unsigned decimals, unsigned shown);
   /// Between quotes, escaped as JSON wants it (RFC 8259 7); what is not UTF-8 becomes U+FFFD.
   Output& json_string(std::string_view text);
+  /// `before`, then name and ending between quotes, then ":"; both need no escapes.
+  Output& json_key(char before, std::string_view name, std::string_view ending = {});
   Output& colour(Colour colour);
 
   /// A line ends here: a good place to write.

@@ -1,6 +1,7 @@
 #include "pcap/print_fields.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,13 @@ constexpr std::size_t kShownOctets = 32;  ///< of a value in a line
 
 bool is_marked(const FieldInfo* info, std::span<const FieldInfo* const> marked) {
   return std::ranges::find(marked, info) != marked.end();
+}
+
+const FieldInfo* field_named(std::string_view name) {
+  for (const FieldInfo& info : field_groups().front()) {
+    if (info.name == name) return &info;
+  }
+  return nullptr;
 }
 
 std::size_t width_of(std::uint64_t value) {
@@ -49,12 +57,20 @@ void print_place(const Field& field, Output& output) {
   if (field.size > 1) output.text("..").number(last);
 }
 
-void print_named(const Field& field, bool marked, Output& output) {
+/// What the line above the fields says already.
+bool is_in_heading(const FieldInfo* info) {
+  static const std::array<const FieldInfo*, 7> kThere{
+      field_named("frame.number"), field_named("frame.relative"), field_named("stream"),  field_named("from"),
+      field_named("frame.first"),  field_named("src.port"),       field_named("dst.port")};
+  return std::ranges::find(kThere, info) != kThere.end();
+}
+
+void print_named(const Field& field, bool marked, bool with_octets, Output& output) {
   if (marked) output.colour(Colour::bold);
   output.text(field.info->name);
   if (marked) output.colour(Colour::none);
   output.spaces(field.info->name.size() < kNameWidth ? kNameWidth - field.info->name.size() : 1);
-  print_value(field, output);
+  if (field.info->kind != Kind::octets || with_octets) print_value(field, output);
 }
 
 /// A stretch of octets that begin or end no field inside it.
@@ -129,9 +145,10 @@ void print_value(const Field& field, Output& output) {
 
 void print_fields(const Record& record, std::span<const FieldInfo* const> marked, Output& output) {
   for (const Field& field : record.fields) {
+    if (is_in_heading(field.info) && !is_marked(field.info, marked)) continue;
     print_place(field, output);
     output.text("   ");
-    print_named(field, is_marked(field.info, marked), output);
+    print_named(field, is_marked(field.info, marked), true, output);
     output.end_line();
   }
 }
@@ -163,7 +180,7 @@ void print_octets(const Record& record, std::span<const FieldInfo* const> marked
         }
         named = true;
         if (field.offset == stretch.begin) {
-          print_named(field, is_marked(field.info, marked), output);
+          print_named(field, is_marked(field.info, marked), false, output);
         } else {
           output.text(field.info->name).text(", goes on");
         }

@@ -36,7 +36,7 @@ void print_json(const Record& record, Output& output) {
   char before = '{';
   for (std::size_t i = 0; i < record.fields.size(); ++i) {
     const Field& field = record.fields[i];
-    output.sign(before).sign('"').text(field.info->name).text("\":");
+    output.json_key(before, field.info->name);
     before = ',';
     if (field.info->repeated) {
       char between = '[';
@@ -51,7 +51,7 @@ void print_json(const Record& record, Output& output) {
     }
     print_value(field, output);
     if (field.info->kind == Kind::number && !field.octets.empty())
-      output.text(",\"").text(field.info->name).text("_name\":").json_string(field.text());
+      output.json_key(',', field.info->name, "_name").json_string(field.text());
   }
   output.sign('}').end_line();
 }

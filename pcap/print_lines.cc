@@ -8,7 +8,9 @@ namespace kbtp::trace {
 namespace {
 
 constexpr std::size_t kFrameWidth = 6;
-constexpr std::size_t kTimeDecimals = 6;
+constexpr unsigned kTimeDecimals = 6;
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kWideTime = 1000 * kSecond;  ///< shorter ones are filled with spaces on the left
 
 void add(const Annotation& from, Annotation& to) {
   if (!from.text.empty()) to.text = from.text;
@@ -47,7 +49,9 @@ void LinePrinter::begin_line(Stream& stream, const ConnectionInfo& connection, S
     output_.colour(Colour::none).end_line();
   }
   output_.number(at.number, kFrameWidth).text("  ");
-  output_.fixed(at.time_ns - start_ns_, 9, kTimeDecimals).text("  ");
+  const std::int64_t time = at.time_ns - start_ns_;
+  for (std::int64_t bound = kWideTime; bound > kSecond && time < bound; bound /= 10) output_.sign(' ');
+  output_.fixed(time, 9, kTimeDecimals).text("  ");
   output_.colour(Colour::dim).number(connection.number);
   output_.text(side == Side::client ? " > " : " < ").colour(Colour::none);
 }
