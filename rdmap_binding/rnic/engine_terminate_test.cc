@@ -399,8 +399,8 @@ const std::vector<NotSent> kNotSent = {
     {terminate::kMpaConnectionLost, "a lost connection carries no Terminate"},
     {terminate::kMpaInvalidStartup, "an invalid start-up frame is answered by closing (RFC 5044 7.1.2)"},
     {terminate::kMpaLocalCatastrophic, "no fault of our own leaves the stream able to tell of it"},
-    {terminate::kMpaInsufficientIrd, "in start-up only, by an Initiator: engine_startup_test.cc"},
-    {terminate::kMpaNoMatchingRtr, "in start-up only, by an Initiator: engine_startup_test.cc"},
+    {terminate::kMpaInsufficientIrd, "in start-up only, by an Initiator: engine_setup_test.cc"},
+    {terminate::kMpaNoMatchingRtr, "in start-up only, by an Initiator: engine_rtr_test.cc"},
 };
 
 std::vector<std::byte> expected_terminate(const Row& row, const Stimulus& stimulus) {
