@@ -186,8 +186,8 @@ void DirectAllocator::write_and_bind(const AllocationPtr& allocation) {
     });
   }
   host_.bind(std::move(write), bind, [this, allocation](const Outcome& outcome) {
+    if (!outcome.answered) return;  // the session has ended, which answers the order
     allocation->bound = outcome;
-    if (!outcome.answered) allocation->written = true;  // the session has ended, and the Write with it
     bound(allocation);
   });
 }
@@ -196,37 +196,35 @@ void DirectAllocator::bound(const AllocationPtr& allocation) {
   if (!allocation->written || !allocation->bound) return;
   const Outcome outcome = std::move(*allocation->bound);
   const Done finish = std::move(allocation->order.finish);
-  if (outcome.answered) {
-    switch (outcome.status) {
-      case wire::Status::success:
-        break;
-      case wire::Status::ticket_abandoned:
-        discharge();  // 3.4: reclaimed
-        turn_off("the target has abandoned a ticket");
-        break;
-      case wire::Status::invalid_ticket:
-      case wire::Status::access_denied:
-        turn_off("the target refused the BIND of a ticket that it had given, with " +
-                 std::string(wire::to_string(outcome.status)));
-        break;
-      case wire::Status::invalid_request:
-      case wire::Status::unsupported_version:
-      case wire::Status::unsupported_opcode:
-      case wire::Status::no_such_handle:
-      case wire::Status::not_owner:
-      case wire::Status::not_bound:
-      case wire::Status::already_bound:
-      case wire::Status::not_sealed:
-      case wire::Status::sealed:
-      case wire::Status::generation_mismatch:
-      case wire::Status::length_error:
-      case wire::Status::no_space:
-      case wire::Status::no_resources:
-      case wire::Status::target_error:
-      case wire::Status::unassigned:
-        spares_.push_back(allocation->ticket);  // G-30: the ticket keeps its state
-        break;
-    }
+  switch (outcome.status) {
+    case wire::Status::success:
+      break;
+    case wire::Status::ticket_abandoned:
+      discharge();  // 3.4: reclaimed
+      turn_off("the target has abandoned a ticket");
+      break;
+    case wire::Status::invalid_ticket:
+    case wire::Status::access_denied:
+      turn_off("the target refused the BIND of a ticket that it had given, with " +
+               std::string(wire::to_string(outcome.status)));
+      break;
+    case wire::Status::invalid_request:
+    case wire::Status::unsupported_version:
+    case wire::Status::unsupported_opcode:
+    case wire::Status::no_such_handle:
+    case wire::Status::not_owner:
+    case wire::Status::not_bound:
+    case wire::Status::already_bound:
+    case wire::Status::not_sealed:
+    case wire::Status::sealed:
+    case wire::Status::generation_mismatch:
+    case wire::Status::length_error:
+    case wire::Status::no_space:
+    case wire::Status::no_resources:
+    case wire::Status::target_error:
+    case wire::Status::unassigned:
+      spares_.push_back(allocation->ticket);  // G-30: the ticket keeps its state
+      break;
   }
   finish(outcome);
 }

@@ -216,9 +216,10 @@ class Session {
   /// DIRECT_ALLOC (6.6): takes a ticket from the own ring, writes the block, and asks the target to BIND it.
   /// The source stays untouched until `done`. What must fail is refused here, with the target's Status and
   /// before a ticket is taken: NO_SPACE at the quota (G-49; counted are ALLOC_STOREs and FREEs of this
-  /// session too), NOT_OWNER outside of the own range, LENGTH_ERROR above the Block Size. The ticket of a
-  /// BIND that the target refuses serves the next direct_alloc_store(). One that runs out, or
-  /// TICKET_ABANDONED, ends DIRECT_ALLOC for the session.
+  /// session too), NOT_OWNER outside of the own range, LENGTH_ERROR above the Block Size. It holds one of
+  /// the credits from its ticket until BIND is answered. The ticket of a BIND that the target refuses serves
+  /// the next direct_alloc_store(); without one in time the target abandons it. A ticket that runs out, and
+  /// TICKET_ABANDONED, end DIRECT_ALLOC for the session, or the session, as the target is configured (3.4).
   virtual void direct_alloc_store(std::uint64_t handle, Octets source, const DirectStoreOptions& options,
                                   Done done) = 0;
 
