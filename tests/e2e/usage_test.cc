@@ -76,6 +76,10 @@ TEST(Usage, AWrongCommandLineEndsWith2AndOneSentence) {
       {"target --listen 127.0.0.1:0 extra", "kbtp target: nothing is done with 'extra'"},
       {"replay", "kbtp replay: TRACE is required"},
       {"replay t.jsonl --speed 0", "kbtp replay: --speed: '0' is no positive number"},
+      {"bench soak --duration soon", "--duration: 'soon' is no duration such as 90s, 35m or 24h"},
+      {"bench soak --block-size 12", "kbtp bench soak: --block-size must be a multiple of 8"},
+      {"bench soak --rate 0", "kbtp bench soak: --rate and --process-life must not be 0"},
+      {"replay t.jsonl --peers 1", "kbtp replay: --peers: 1 is not between 2 and 64"},
       {"replay t.jsonl --capacity 2 --initiators 3", "--capacity must be at least as large as --initiators"},
   };
   for (const auto& [line, expected] : cases) {
@@ -91,7 +95,7 @@ TEST(Usage, AWrongCommandLineEndsWith2AndOneSentence) {
 TEST(Usage, EverySubcommandHasHelpWithExamples) {
   for (const char* line :
        {"target", "block", "block load", "block store", "block alloc-store", "block free", "block stat",
-        "replay", "bench", "bench load", "bench direct-load", "bench direct-alloc"}) {
+        "replay", "bench", "bench load", "bench direct-load", "bench direct-alloc", "bench soak"}) {
     const Finished ended = kbtp(words(std::string(line) + " --help"));
     EXPECT_EQ(ended.status, 0) << line;
     EXPECT_THAT(ended.out, HasSubstr("Example")) << line;

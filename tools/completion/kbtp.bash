@@ -19,7 +19,7 @@ _kbtp() {
     esac
   done
   case $previous in
-    --config | --input | --output | --json | --out)
+    --config | --input | --output | --json | --out | --target-log)
       mapfile -t COMPREPLY < <(compgen -f -- "$current")
       return
       ;;
