@@ -111,6 +111,7 @@ void Actor::start() {
   }
   const std::uint64_t any = world_.some_handle();
   const std::uint64_t own = info.handles == 0 ? any : info.base_handle + world_.below(info.handles);
+  if (character_.watches && world_.below(8) != 0) return info.direct.load ? direct_load(any) : load(any);
   switch (info.handles == 0 ? 8 + world_.below(6) : world_.below(14)) {
     case 0:
     case 1:
@@ -150,6 +151,7 @@ Actor::ErrandPtr Actor::begin(std::string_view what, std::uint64_t handle) {
 
 void Actor::begin_allocation(Errand& errand) {
   errand.allocates = true;
+  world_.touched(errand.handle);
   if (++most_used_ > session_->info().quota) {
     ++overdraws_;  // it may take the place of any that is under way
   } else {
@@ -301,6 +303,7 @@ void Actor::direct_alloc(std::uint64_t any) {
   // holds is counted, whether NO_SPACE was due is not judged.
   if (++most_used_ > session_->info().quota) ++overdraws_;
   own_[handle].to_be_bound = true;
+  world_.touched(handle);
   errand->store = world_.content.begin(key(handle), data);
   session_->direct_alloc_store(handle, data, {.seal = world_.below(2) == 0},
                                [this, errand, memory](const Outcome& o) {
@@ -317,7 +320,7 @@ void Actor::judge_store(Errand& errand, const Outcome& outcome) {
   if (!outcome.answered) return;  // it may have happened or not
   if (outcome.ok()) {
     world_.content.stored(errand.store, outcome.generation);
-    world_.bound(errand.handle);
+    world_.touched(errand.handle);
     own_[errand.handle].bound = true;
     // Two handles never share a block. What is freed meanwhile, or ends with its session, says nothing.
     if (!persistent() || life_ != world_.life || frees_sent_[errand.handle] != errand.frees_sent) return;

@@ -22,6 +22,7 @@ struct Character {
   std::uint64_t handles = 0;
   int budget = 60;  ///< operations and attempts to connect
   int at_once = 6;
+  bool watches = false;  ///< mostly loads, by itself where it may, what others are just binding (E-2)
 };
 
 class Actor {

@@ -15,6 +15,8 @@ namespace {
 constexpr std::uint32_t kCredits = 8;
 /// A ticket is held for so long at most: well within the Ticket Timeout.
 constexpr Duration kHold = milliseconds(60);
+/// Beyond all deadlines of the target.
+constexpr Duration kLongest = seconds(30);
 /// A FREE takes no longer while nothing is in its way.
 constexpr Duration kPromptFree = milliseconds(20);
 
@@ -145,6 +147,11 @@ void Agent::ask_next() {
     asked_.emplace(id, std::move(answered));
     stream_->post_receives(1);
     send(wire::encode(request));
+    after(world_.shape.calm ? kPrompt : kLongest, [this, id] {
+      if (asked_.contains(id)) {
+        world_.fail(fmt::format("a request of {} is not answered, and its session goes on", named_.name));
+      }
+    });
   }
 }
 
@@ -299,7 +306,7 @@ void Agent::bind(const Ticket& ticket, const Then& then) {
     if (c.status == Status::success) {
       ++binds_;
       world_.content.stored(ticket.store, c.generation);
-      world_.bound(ticket.handle);
+      world_.touched(ticket.handle);
       history_.push_front(ticket);
       return then();
     }
@@ -370,10 +377,11 @@ void Agent::alloc(std::uint64_t handle, Answered answered) {
   request.body.inline_data = Octets(*data);
   request.body.seal = true;
   const TimePoint since = world_.fabric->now();
+  world_.touched(handle);
   ask(request, [this, handle, data, store, since, then = std::move(answered)](const wire::Completion& c) {
     if (c.status == Status::success) {
       world_.content.stored(store, c.generation);
-      world_.bound(handle);
+      world_.touched(handle);
     } else {
       world_.content.refused(store);
       bound_[handle] = false;

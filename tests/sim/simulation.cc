@@ -128,9 +128,12 @@ std::vector<std::unique_ptr<Actor>> cast_of(World& world) {
   std::vector<std::unique_ptr<Actor>> actors;
   for (const Named& named : kNamed) {
     if (&named == &kNamed.back() && world.shape.direct) continue;  // an Agent
-    actors.push_back(std::make_unique<Actor>(
-        world, Character{std::string(named.name), named.host, named.identity, 0, 0,
-                         100 + static_cast<int>(world.below(150)), 1 + static_cast<int>(world.below(8))}));
+    Character character{std::string(named.name), named.host, named.identity};
+    character.budget = 100 + static_cast<int>(world.below(150));
+    character.at_once = 1 + static_cast<int>(world.below(8));
+    character.watches = world.below(4) == 0;
+    if (character.watches) character.budget *= 2;
+    actors.push_back(std::make_unique<Actor>(world, character));
   }
   actors.push_back(std::make_unique<Actor>(
       world, Character{"anonymous", 5, Uuid{}, 2 + static_cast<std::uint32_t>(world.below(3)), 6,
@@ -163,9 +166,9 @@ Report simulate(std::uint64_t seed, bool print) {
           if (!actor->done())
             world.fail(fmt::format("{} is stuck: {} under way", actor->name(), actor->under_way()));
         }
+        if (agent && !agent->done()) world.fail("the agent is stuck");
         break;
       }
-      world.tick();
       if (!world.shape.calm && world.below(world.shape.disturbance) == 0) world.disturb();
       if (report.events % 16 == 0) world.check_now();
     }

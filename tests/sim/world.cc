@@ -119,7 +119,9 @@ void World::restart_target() {
   listener_.reset();
   for (std::size_t i = first_connection_; i < fabric->connection_count(); ++i) fabric->cut(i);
   bury();
-  starts_again_ = fabric->now() + milliseconds(1 + below(100));
+  later(milliseconds(1 + below(100)), [this] {
+    if (!target && !stopping_) start_target();
+  });
 }
 
 void World::disturb() {
@@ -142,24 +144,26 @@ void World::disturb() {
   const auto time = milliseconds(below(4) == 0 ? below(3000) : below(20));
   note("stall", {connection, side, static_cast<std::uint64_t>(time.count())});
   fabric->stall(connection, side, true);
-  stalls_.push_back({connection, side, fabric->now() + time});
+  const std::uint64_t number = ++stalls_begun_;
+  stalls_[number] = {connection, side};
+  later(time, [this, number] { end_stall(number); });
 }
 
-void World::tick() {
-  std::erase_if(stalls_, [this](const Stall& stall) {
-    if (stall.until > fabric->now()) return false;
-    fabric->stall(stall.connection, stall.side, false);
-    return true;
-  });
-  if (starts_again_ <= fabric->now()) {
-    starts_again_ = kNever;
-    start_target();
-  }
+void World::later(Duration time, rdma::Task task) {
+  rdma::Loop& loop = hosts_.back()->loop(0);
+  loop.call_at(loop.now() + time, std::move(task));
+}
+
+void World::end_stall(std::uint64_t number) {
+  const auto found = stalls_.find(number);
+  if (found == stalls_.end()) return;
+  const Stall stall = found->second;
+  stalls_.erase(found);
+  fabric->stall(stall.connection, stall.side, false);
 }
 
 void World::end_stalls() {
-  for (const Stall& stall : stalls_) fabric->stall(stall.connection, stall.side, false);
-  stalls_.clear();
+  while (!stalls_.empty()) end_stall(stalls_.begin()->first);
 }
 
 void World::check_now() {
@@ -187,10 +191,7 @@ void World::check_grave(const target::Target& dead) {
 }
 
 bool World::settle() {
-  if (!target && starts_again_ != kNever) {
-    starts_again_ = kNever;
-    start_target();
-  }
+  if (!target) start_target();
   const bool quiet = fabric->run_until(
       [&] {
         return target->snapshot().sessions_open == 0 &&
@@ -206,7 +207,6 @@ bool World::settle() {
 
 void World::stop(const std::function<bool()>& all_gone) {
   stopping_ = true;
-  starts_again_ = kNever;
   end_stalls();
   listener_.reset();
   if (target) bury();

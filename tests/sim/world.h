@@ -50,16 +50,14 @@ class World {
   [[nodiscard]] SocketAddress address() const;
   [[nodiscard]] rdma::Provider& host(std::size_t number) { return *hosts_.at(number); }
 
-  /// A handle to look at: mostly one that was bound not long ago.
+  /// A handle to look at: mostly one that is being bound or was not long ago.
   [[nodiscard]] std::uint64_t some_handle();
-  void bound(std::uint64_t handle) { recent_[below(recent_.size())] = handle; }
+  void touched(std::uint64_t handle) { recent_[below(recent_.size())] = handle; }
 
   /// The target's process dies, and a new one that remembers nothing starts a little later.
   void restart_target();
   /// Cuts a connection, stalls a reader for a while, or kills the target.
   void disturb();
-  /// Ends stalls that are over; to be called between events.
-  void tick();
   void end_stalls();
 
   /// What must hold at any moment.
@@ -89,12 +87,13 @@ class World {
   struct Stall {
     std::size_t connection;
     Side side;
-    TimePoint until;
   };
   struct Grave {
     std::unique_ptr<target::Target> target;
     bool drained = false;
   };
+  void later(Duration time, rdma::Task task);
+  void end_stall(std::uint64_t number);
   void start_target();
   void bury();
   void check_grave(const target::Target& dead);
@@ -103,9 +102,9 @@ class World {
   std::array<std::uint64_t, 5> recent_{};
   std::unique_ptr<rdma::Listener> listener_;
   std::size_t first_connection_ = 0;  // of this life
-  std::vector<Stall> stalls_;
+  std::map<std::uint64_t, Stall> stalls_;
+  std::uint64_t stalls_begun_ = 0;
   std::vector<std::shared_ptr<Grave>> graves_;
-  TimePoint starts_again_ = kNever;
   std::uint64_t restarts_left_ = 0;
   bool stopping_ = false;
 };
