@@ -18,6 +18,10 @@ _kbtp() {
       *) command+=("$word") ;;
     esac
   done
+  if [[ ${command[*]} == "kbtp dissect"* && $previous == --output ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "text json" -- "$current")
+    return
+  fi
   case $previous in
     --config | --input | --output | --json | --out | --target-log)
       mapfile -t COMPREPLY < <(compgen -f -- "$current")
@@ -25,6 +29,7 @@ _kbtp() {
       ;;
     --crc) mapfile -t COMPREPLY < <(compgen -W "on off" -- "$current") && return ;;
     --wait) mapfile -t COMPREPLY < <(compgen -W "spin block" -- "$current") && return ;;
+    --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current") && return ;;
     --network) mapfile -t COMPREPLY < <(compgen -W "trusted untrusted" -- "$current") && return ;;
     --transport) mapfile -t COMPREPLY < <(compgen -W "rdmap" -- "$current") && return ;;
     --congestion-control)
@@ -32,7 +37,13 @@ _kbtp() {
       return
       ;;
   esac
-  if [[ ${command[*]} == "kbtp replay"* && $current != -* ]]; then
+  if [[ ${command[*]} == "kbtp dissect"* ]]; then
+    case $previous in
+      -i | --interface) mapfile -t COMPREPLY < <(compgen -W "$(ls /sys/class/net 2>/dev/null)" -- "$current") && return ;;
+      -o) mapfile -t COMPREPLY < <(compgen -W "text json" -- "$current") && return ;;
+    esac
+  fi
+  if [[ ${command[*]} == "kbtp "@(replay|dissect)* && $current != -* ]]; then
     mapfile -t COMPREPLY < <(compgen -f -- "$current")
     return
   fi
