@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/histogram.h"
 #include "base/result.h"
 #include "proto/initiator/initiator.h"
 #include "tools/client.h"
-#include "tools/histogram.h"
 
 namespace kbtp::tools {
 

@@ -17,8 +17,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/histogram.h"
 #include "tools/content.h"
-#include "tools/histogram.h"
 #include "tools/replay_lanes.h"
 #include "tools/replay_places.h"
 #include "tools/trace_reader.h"

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/histogram.h"
 #include "proto/initiator/initiator.h"
 #include "tools/content.h"
-#include "tools/histogram.h"
 
 namespace kbtp::tools {
 

@@ -7,7 +7,7 @@
 
 #include "base/time.h"
 
-namespace kbtp::tools {
+namespace kbtp {
 
 class Histogram {
  public:
@@ -29,4 +29,4 @@ class Histogram {
   std::uint64_t max_ns_ = 0;
 };
 
-}  // namespace kbtp::tools
+}  // namespace kbtp

@@ -1,8 +1,8 @@
-#include "tools/histogram.h"
+#include "base/histogram.h"
 
 #include <gtest/gtest.h>
 
-namespace kbtp::tools {
+namespace kbtp {
 namespace {
 
 using std::chrono::microseconds;
@@ -46,4 +46,4 @@ TEST(Histogram, MergeAddsSamples) {
 }
 
 }  // namespace
-}  // namespace kbtp::tools
+}  // namespace kbtp

@@ -1,10 +1,10 @@
-#include "tools/histogram.h"
+#include "base/histogram.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-namespace kbtp::tools {
+namespace kbtp {
 
 std::size_t Histogram::bucket(std::uint64_t ns) {
   if (ns < (1U << kSubBits)) return ns;
@@ -45,4 +45,4 @@ double Histogram::percentile_us(double fraction) const {
   return static_cast<double>(max_ns_) / 1000.0;
 }
 
-}  // namespace kbtp::tools
+}  // namespace kbtp
