@@ -199,7 +199,8 @@ class DirectTest : public ::testing::Test {
       if (observer) observer(seen);
     });
   }
-  ~DirectTest() override {
+  // Not in the destructor: what is still to happen may be about members of a test's own class.
+  void TearDown() override {
     observer = {};
     if (session != nullptr && !reason) session->abort("the test is over");
     session.reset();
