@@ -15,7 +15,7 @@ namespace kbtp::rdma {
 
 enum class WorkStatus : std::uint8_t {
   success,
-  flushed,      ///< the stream ended first
+  flushed,      ///< the stream ended first, or the peer finished and owes the answer of a Read or Atomic
   bad_request,  ///< refused locally: not legal now (no Read depth, a source out of range, stream closing)
 };
 

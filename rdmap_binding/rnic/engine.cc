@@ -114,7 +114,7 @@ void Engine::post(std::vector<WorkRequest> requests) {
   for (WorkRequest& request : requests) {
     Posted entry;
     entry.completion.id = id_of(request);
-    if (over) {
+    if (over || (peer_finished_ && is_answered(request))) {
       entry.done = true;
       entry.completion.status = WorkStatus::flushed;
     } else if (!is_legal(request, ord_)) {
@@ -177,6 +177,15 @@ void Engine::tell_completions() {
     ++first_number_;
     next_number_ = std::max(next_number_, first_number_);
     if (handler_ != nullptr && !told_closed_) handler_->on_completion(entry.completion);
+  }
+}
+
+/// A peer that has finished answers nothing any more: who waits for its answer would wait for ever.
+void Engine::flush_unanswered() {
+  for (const Outstanding& entry : outstanding_) complete(entry.number, WorkStatus::flushed, 0);
+  outstanding_.clear();
+  for (std::uint64_t number = next_number_; number < end_number(); ++number) {
+    if (is_answered(posted(number).request)) complete(number, WorkStatus::flushed, 0);
   }
 }
 
@@ -310,6 +319,7 @@ void Engine::peer_finished() {
         end(make_reason(CloseReason::Kind::graceful, "both sides finished"));
         return;
       }
+      flush_unanswered();
       handler_->on_peer_finished();
       return;
     case State::terminating:
@@ -338,7 +348,7 @@ bool Engine::fin_due() const {
   if (!closing_) return false;
   if (rtr_due_) return false;
   if (!may_send_) return true;  // a Responder that has heard nothing yet: what is posted can never go
-  return inbound_.empty() && next_number_ == end_number() && (outstanding_.empty() || peer_finished_);
+  return inbound_.empty() && next_number_ == end_number() && outstanding_.empty();
 }
 
 void Engine::fin_sent() {

@@ -212,6 +212,8 @@ class Engine final : public rdma::Stream {
 
   // engine_send.cc
   void fill_window();
+  /// Whether the peer has to answer, so that it takes up Read depth.
+  [[nodiscard]] static bool is_answered(const rdma::WorkRequest& request);
   [[nodiscard]] bool posted_ready();
   void append_posted();
   void append_write(const rdma::Write& write, std::uint64_t completes);
@@ -237,6 +239,7 @@ class Engine final : public rdma::Stream {
   void leave(rdma::CloseReason reason);
   void end(rdma::CloseReason reason);
   void flush_posted();
+  void flush_unanswered();
   void complete(std::uint64_t number, rdma::WorkStatus status, std::uint64_t original);
   void tell_completions();
   [[nodiscard]] std::uint64_t end_number() const { return first_number_ + posted_.size(); }

@@ -62,6 +62,30 @@ TEST(EngineEnd, ReadsAreAnsweredBeforeFin) {
   EXPECT_EQ(pair.a->recorder.completions.at(0).status, WorkStatus::success);
 }
 
+TEST(EngineEnd, APeerThatFinishedAnswersNothingSoThatReadsAndAtomicsAreFlushed) {
+  Pair pair;
+  pair.run();
+  auto& a = *pair.a;
+  std::vector<std::byte> into(8);
+  const rdma::RemoteBuffer there{5, 0};
+  a.recorder.stream->post(
+      {rdma::Read{1, into, there}, rdma::Send{2, pattern(8), false, {}}, rdma::FetchAdd{3, there, 1, 0}});
+  a.drain();  // what left reaches nobody
+  EXPECT_TRUE(a.recorder.completions.empty());
+  a.engine.peer_finished();
+  a.drain();
+  a.recorder.stream->post({rdma::Read{4, into, there}, rdma::Send{5, pattern(8), false, {}}});
+  a.drain();
+  ASSERT_EQ(a.recorder.completions.size(), 5U);
+  for (const std::size_t answered : {0U, 2U, 3U})
+    EXPECT_EQ(a.recorder.completions[answered].status, WorkStatus::flushed) << answered;
+  for (const std::size_t sent : {1U, 4U})
+    EXPECT_EQ(a.recorder.completions[sent].status, WorkStatus::success) << sent;
+  a.recorder.stream->close();
+  a.drain();
+  EXPECT_EQ(a.recorder.closed->kind, CloseReason::Kind::graceful);
+}
+
 TEST(EngineEnd, LingerEndsAWaitForThePeersFin) {
   Pair pair;
   pair.run();

@@ -68,15 +68,16 @@ void Engine::fill_window() {
   }
 }
 
-/// Whether the next request of ours may go now; passes over those that were refused.
+bool Engine::is_answered(const rdma::WorkRequest& request) {
+  return std::holds_alternative<rdma::Read>(request) || std::holds_alternative<rdma::FetchAdd>(request) ||
+         std::holds_alternative<rdma::CompareSwap>(request);
+}
+
+/// Whether the next request of ours may go now; passes over those that have ended already.
 bool Engine::posted_ready() {
   while (next_number_ != end_number() && posted(next_number_).done) ++next_number_;
   if (next_number_ == end_number()) return false;
-  const rdma::WorkRequest& request = posted(next_number_).request;
-  const bool takes_depth = std::holds_alternative<rdma::Read>(request) ||
-                           std::holds_alternative<rdma::FetchAdd>(request) ||
-                           std::holds_alternative<rdma::CompareSwap>(request);
-  return !takes_depth || outstanding_.size() < ord_;
+  return !is_answered(posted(next_number_).request) || outstanding_.size() < ord_;
 }
 
 void Engine::append_posted() {
