@@ -1,0 +1,349 @@
+#include "pcap/analysis.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <fmt/format.h>
+#include <string>
+
+#include "pcap/analysis_memory.h"
+#include "pcap/terminate_reading.h"
+
+namespace kbtp::trace {
+
+namespace {
+
+using enum Kind;
+using Severity = Finding::Severity;
+
+constexpr std::array kFields{
+    FieldInfo{"analysis.request_frame", number, "the frame of the request that this answers"},
+    FieldInfo{"analysis.latency_us", fixed, "microseconds since that frame", Base::decimal, 3},
+    FieldInfo{"analysis.request_op", text, "the operation that this answers or serves"},
+    FieldInfo{"analysis.for_request_id", number, "Request ID of the operation that this serves", Base::hex},
+    FieldInfo{"analysis.name", text, "what is touched: a table entry, a block, a ring slot, Head"},
+    FieldInfo{"analysis.ticket", number, "the ticket that an addition on Head took (KBTP 3.3)"},
+    FieldInfo{"analysis.handle_frame", number, "the frame in which the handle was last used with success"},
+    FieldInfo{"analysis.handle_op", text, "the operation that it was"},
+};
+
+consteval const FieldInfo* f(std::string_view name) { return field_of(kFields, name); }
+
+constexpr std::size_t kMostOpen = 4096;
+constexpr std::size_t kMostHandles = 65536;
+
+/// A Read or Atomic Request that is not answered yet.
+struct OneSided {
+  FrameRef frame;
+  bool atomic = false;
+  std::uint32_t sink_stag = 0;  ///< or the Request Identifier
+  std::uint64_t size = 0;
+  bool head = false;    ///< an addition on Head
+  std::string purpose;  ///< what was said of it
+};
+
+/// A KBTP request that is not answered yet.
+struct Request {
+  FrameRef frame;
+  wire::Opcode op = wire::Opcode::hello;
+  std::uint64_t handle = 0;
+  std::uint64_t octets = 0;  ///< that it asks to store
+};
+
+struct HandleUse {
+  std::uint64_t frame = 0;
+  wire::Opcode op = wire::Opcode::load;
+};
+
+void find(Annotation& to, Severity severity, std::string_view kind, std::string text) {
+  to.findings.push_back({severity, kind, std::move(text)});
+}
+std::string since(std::int64_t ns) { return fmt::format("{:.1f} us", static_cast<double>(ns) / 1000); }
+
+const wire::RequestHead* head_of(const wire::Message& message) {
+  return std::visit(
+      [](const auto& m) -> const wire::RequestHead* {
+        if constexpr (requires { m.head; }) {
+          return &m.head;
+        } else {
+          return nullptr;
+        }
+      },
+      message);
+}
+
+/// The Data Descriptor of a request, unless its data is inline.
+std::optional<wire::DataDescriptor> descriptor_of(const wire::Message& message) {
+  if (const auto* load = std::get_if<wire::Load>(&message)) return load->destination;
+  const auto of_store = [](const wire::StoreBody& body) {
+    return body.inline_data ? std::nullopt : std::optional(body.source);
+  };
+  if (const auto* store = std::get_if<wire::Store>(&message)) return of_store(store->body);
+  if (const auto* store = std::get_if<wire::AllocStore>(&message)) return of_store(store->body);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::span<const FieldInfo> analysis_fields() { return kFields; }
+
+class Analyzer::Connection {
+ public:
+  std::optional<Answered> event(const Event& event, Annotation& annotation) {
+    text_.clear();
+    answered_.reset();
+    event_ = &event;
+    out_ = &annotation;
+    std::visit([this](const auto& what) { on(what); }, event.what);
+    annotation.text = text_;
+    return answered_;
+  }
+
+ private:
+  [[nodiscard]] std::size_t side() const { return static_cast<std::size_t>(event_->from); }
+  [[nodiscard]] std::size_t peer() const { return 1 - side(); }
+  void say(const std::string& text) { text_ += text_.empty() ? text : ", " + text; }
+
+  void answer(const FrameRef& request, Answered answered, std::string_view what) {
+    answered.latency_ns = event_->frame.time_ns - request.time_ns;
+    out_->fields.push_back(number_field(f("analysis.request_frame"), request.number));
+    out_->fields.push_back(fixed_field(f("analysis.latency_us"), answered.latency_ns));
+    say(fmt::format("answers {}#{}, {}", what, request.number, since(answered.latency_ns)));
+    answered_ = answered;
+  }
+  void name(std::string text) {
+    name_ = std::move(text);
+    out_->fields.push_back(text_field(f("analysis.name"), name_));
+    say(name_);
+  }
+
+  // --- MPA and TCP ---------------------------------------------------------------------------------------
+
+  void on(const Startup& startup) {
+    if (startup.frame.reject && startup.frame.kind == mpa::StartupKind::reply)
+      find(*out_, Severity::error, "rejected", "the responder rejects the connection (RFC 5044 7.1.1)");
+  }
+  void on(const BadStartup& bad) {
+    find(*out_, Severity::error, "bad-startup",
+         bad.error ? "no MPA start-up frame where one is due" : "the start-up frame breaks off");
+  }
+  void on(const Missing& missing) {
+    find(*out_, Severity::warning, "octets-missing",
+         fmt::format("the capture lacks {} octets here", missing.length));
+  }
+  void on(const Note&) {}
+  void on(const TcpEnd& end) {
+    if (end.kind == TcpEnd::Kind::rst) find(*out_, Severity::warning, "reset", "the connection is reset");
+    if (side() != initiator_ && !requests_.empty()) {
+      find(*out_, Severity::warning, "unanswered",
+           fmt::format("{} requests were not answered, the first of them {} in #{}", requests_.size(),
+                       wire::to_string(oldest().op), oldest().frame.number));
+      requests_.clear();
+      order_.clear();
+    }
+  }
+
+  // --- FPDUs ---------------------------------------------------------------------------------------------
+
+  void on(const Fpdu& fpdu) {
+    if (fpdu.crc == CrcState::bad) find(*out_, Severity::error, "crc-bad", "the CRC is wrong (RFC 5044 4.4)");
+    if (fpdu.error) {
+      find(*out_, Severity::error, "fpdu-error",
+           fmt::format("{}: a receiver answers {}", fpdu.error->reason, to_string(fpdu.error->code)));
+    }
+    if (fpdu.extent != Extent::whole || fpdu.crc == CrcState::bad || fpdu.error) return;
+    if (const auto* tagged = fpdu.tagged()) return on_tagged(fpdu, *tagged);
+    if (const auto* read = std::get_if<rdmap::ReadRequest>(&fpdu.header)) return on_read_request(*read);
+    if (const auto* atomic = std::get_if<rdmap::AtomicRequest>(&fpdu.header))
+      return on_atomic_request(*atomic);
+    if (const auto* response = std::get_if<rdmap::AtomicResponse>(&fpdu.header))
+      return on_atomic_response(*response);
+    if (fpdu.is(rdmap::Opcode::terminate)) on_terminate(fpdu);
+  }
+
+  /// `stag` names memory of the receiver.
+  void touches(std::uint32_t stag, std::uint64_t to) {
+    KnownMemory& memory = memory_[peer()];
+    if (const auto frame = memory.invalidated_in(stag))
+      find(*out_, Severity::warning, "stag-after-invalidate",
+           fmt::format("STag {:#010x} was invalidated in #{}", stag, *frame));
+    if (const Buffer* buffer = memory.find_buffer(stag, to)) {
+      out_->fields.push_back(text_field(f("analysis.request_op"), wire::to_string(buffer->op)));
+      out_->fields.push_back(number_field(f("analysis.for_request_id"), buffer->request_id));
+      return say(
+          fmt::format("for {} {:#x} in #{}", wire::to_string(buffer->op), buffer->request_id, buffer->frame));
+    }
+    if (std::string direct = memory.direct_name(stag, to); !direct.empty()) name(std::move(direct));
+  }
+
+  void on_tagged(const Fpdu& fpdu, const ddp::TaggedHeader& header) {
+    if (fpdu.is(rdmap::Opcode::read_response)) return on_read_response(fpdu, header);
+    if (fpdu.payload_length != 0 && header.last) touches(header.stag, header.tagged_offset);
+  }
+
+  void on_read_request(const rdmap::ReadRequest& read) {
+    touches(read.source_stag, read.source_to);
+    open({event_->frame, false, read.sink_stag, read.size, false, text_});
+  }
+  void on_atomic_request(const rdmap::AtomicRequest& atomic) {
+    touches(atomic.remote_stag, atomic.remote_to);
+    const bool takes = memory_[peer()].is_head(atomic.remote_stag) &&
+                       atomic.operation == rdmap::AtomicOpcode::fetch_add && atomic.add_or_swap_data != 0;
+    open({event_->frame, true, atomic.request_identifier, sizeof(std::uint64_t), takes, text_});
+  }
+  void open(OneSided request) {
+    auto& open = one_sided_[side()];
+    if (open.size() >= kMostOpen) open.pop_front();
+    open.push_back(std::move(request));
+  }
+  void on_read_response(const Fpdu& fpdu, const ddp::TaggedHeader& header) {
+    auto& open = one_sided_[peer()];
+    if (open.empty() || open.front().atomic) {
+      if (both_seen()) find(*out_, Severity::warning, "response-unasked", "no Read Request is open");
+      return;
+    }
+    if (fpdu.payload_length != 0 && open.front().sink_stag != header.stag)
+      find(*out_, Severity::warning, "response-elsewhere",
+           fmt::format("the Read Request in #{} names sink STag {:#010x}", open.front().frame.number,
+                       open.front().sink_stag));
+    if (!header.last) return;
+    const OneSided request = std::move(open.front());
+    open.pop_front();
+    if (!request.purpose.empty()) say(request.purpose);
+    answer(request.frame, {.kind = Answered::Kind::read, .octets = request.size}, "");
+  }
+
+  void on_atomic_response(const rdmap::AtomicResponse& response) {
+    auto& open = one_sided_[peer()];
+    if (open.empty() || !open.front().atomic) {
+      if (both_seen()) find(*out_, Severity::warning, "response-unasked", "no Atomic Request is open");
+      return;
+    }
+    const OneSided request = std::move(open.front());
+    open.pop_front();
+    if (request.sink_stag != response.request_identifier)
+      find(*out_, Severity::warning, "response-elsewhere",
+           fmt::format("the Atomic Request in #{} has identifier {:#x}", request.frame.number,
+                       request.sink_stag));
+    const auto& session = memory_[side()].session();
+    if (request.head && session && session->ring_log2 >= wire::CounterFormat::kMinLog2 &&
+        session->ring_log2 <= wire::CounterFormat::kMaxLog2) {
+      const wire::Counter counter = wire::CounterFormat(session->ring_log2).unpack(response.original_value);
+      out_->fields.push_back(number_field(f("analysis.ticket"), counter.ticket));
+      say(fmt::format("ticket {} of ring slot {}", counter.ticket, counter.slot_offset / wire::kSlotSize));
+    }
+    answer(request.frame, {.kind = Answered::Kind::atomic, .octets = request.size}, "");
+  }
+
+  void on_terminate(const Fpdu& fpdu) {
+    const auto reading = read_terminate(fpdu.payload());
+    if (!reading) return;
+    find(*out_, Severity::error, "terminate", "the stream ends: " + to_string(reading->control.code));
+    if (reading->order == BitOrder::siw)
+      find(*out_, Severity::warning, "terminate-bit-order",
+           "the control bits are in the order of Linux siw, not of RFC 5040 4.8");
+  }
+
+  [[nodiscard]] bool both_seen() const { return seen_[0] && seen_[1]; }
+
+  // --- KBTP ----------------------------------------------------------------------------------------------
+
+  void on(const Message& message) {
+    seen_[side()] = true;
+    if (message.invalidate_stag) memory_[peer()].invalidated(*message.invalidate_stag, event_->frame.number);
+    if (!message.kbtp) return;
+    if (const auto* hello = std::get_if<wire::Hello>(&*message.kbtp)) {
+      initiator_ = side();
+      return begin(hello->request_id, {event_->frame, wire::Opcode::hello, 0, 0});
+    }
+    if (const auto* ack = std::get_if<wire::HelloAck>(&*message.kbtp)) {
+      if (ack->status == wire::Status::success) memory_[side()].granted(*ack);
+      return finish(ack->request_id, ack->status, 0);
+    }
+    if (const auto* completion = std::get_if<wire::Completion>(&*message.kbtp))
+      return finish(completion->request_id, completion->status, completion->data_length);
+    on_request(*message.kbtp, *head_of(*message.kbtp));
+  }
+
+  void on_request(const wire::Message& message, const wire::RequestHead& head) {
+    const wire::Opcode op = wire::opcode(message);
+    Request request{event_->frame, op, head.handle, 0};
+    if (const auto data = descriptor_of(message)) {
+      memory_[side()].add_buffer(
+          data->stag, {data->tagged_offset, data->length, op, head.request_id, event_->frame.number});
+      if (op != wire::Opcode::load) request.octets = data->length;
+    }
+    if (const auto use = handles_.find(head.handle); use != handles_.end()) {
+      out_->fields.push_back(number_field(f("analysis.handle_frame"), use->second.frame));
+      out_->fields.push_back(text_field(f("analysis.handle_op"), wire::to_string(use->second.op)));
+    }
+    begin(head.request_id, request);
+  }
+
+  void begin(std::uint64_t id, const Request& request) {
+    const auto [at, fresh] = requests_.try_emplace(id, request);
+    if (!fresh) {
+      return find(*out_, Severity::warning, "request-repeated",
+                  fmt::format("Request ID {:#x} is in use since #{}", id, at->second.frame.number));
+    }
+    order_.push_back(id);
+    if (order_.size() <= kMostOpen) return;
+    requests_.erase(order_.front());
+    order_.pop_front();
+  }
+
+  void finish(std::uint64_t id, wire::Status status, std::uint64_t data_length) {
+    const auto at = requests_.find(id);
+    if (at == requests_.end()) {
+      if (both_seen())
+        find(*out_, Severity::warning, "completion-unasked", fmt::format("no request {:#x} is open", id));
+      return;
+    }
+    const Request request = at->second;
+    requests_.erase(at);
+    order_.erase(std::ranges::find(order_, id));
+    memory_[peer()].remove_buffers(id);
+    const bool success = status == wire::Status::success;
+    const bool moved = success && request.op != wire::Opcode::hello && request.op != wire::Opcode::free;
+    out_->fields.push_back(text_field(f("analysis.request_op"), wire::to_string(request.op)));
+    answer(
+        request.frame,
+        {.kind = Answered::Kind::kbtp, .op = request.op, .status = status, .octets = moved ? data_length : 0},
+        fmt::format("{} ", wire::to_string(request.op)));
+    if (!success) {
+      find(*out_, request.op == wire::Opcode::hello ? Severity::error : Severity::warning, "refused",
+           fmt::format("{} of handle {} ends with {}", wire::to_string(request.op), request.handle,
+                       wire::to_string(status)));
+    } else if (request.op != wire::Opcode::hello &&
+               (handles_.size() < kMostHandles || handles_.contains(request.handle))) {
+      handles_[request.handle] = {event_->frame.number, request.op};
+    }
+  }
+  [[nodiscard]] const Request& oldest() const { return requests_.at(order_.front()); }
+
+  const Event* event_ = nullptr;
+  Annotation* out_ = nullptr;
+  std::string text_;
+  std::string name_;  ///< that a field points to
+  std::optional<Answered> answered_;
+  std::size_t initiator_ = 0;
+  std::array<bool, 2> seen_{};                     ///< sides that have sent a message
+  std::array<KnownMemory, 2> memory_;              ///< by the Side whose memory it is
+  std::array<std::deque<OneSided>, 2> one_sided_;  ///< by the Side that asked
+  std::unordered_map<std::uint64_t, Request> requests_;
+  std::deque<std::uint64_t> order_;  ///< of requests_, the oldest first
+  std::unordered_map<std::uint64_t, HandleUse> handles_;
+};
+
+Analyzer::Analyzer() = default;
+Analyzer::~Analyzer() = default;
+
+void Analyzer::event(const ConnectionInfo& connection, const Event& event, Annotation& annotation) {
+  auto& state = connections_[connection.number];
+  if (!state) state = std::make_unique<Connection>();
+  answered_ = state->event(event, annotation);
+}
+
+void Analyzer::end(const ConnectionInfo& connection) { connections_.erase(connection.number); }
+
+}  // namespace kbtp::trace

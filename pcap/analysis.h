@@ -1,0 +1,57 @@
+// What follows from several events together: which response answers which request and after how long, what a
+// Read or a Write is for, the life of STags, what went wrong.
+//
+// An Analyzer is told every event of the iWARP connections of a capture in order. It holds a bounded number
+// of open requests, buffers and handles for each connection, the oldest making room. One thread.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "pcap/decoder.h"
+#include "pcap/event.h"
+#include "pcap/record.h"
+#include "proto/wire/terms.h"
+
+namespace kbtp::trace {
+
+/// One that was answered. Times are those of the frames that completed request and answer.
+struct Answered {
+  enum class Kind : std::uint8_t {
+    kbtp,    ///< a request and its COMPLETION; HELLO and HELLO_ACK
+    read,    ///< RDMA Read Request and the last segment of its Response
+    atomic,  ///< Atomic Request and Response
+  };
+  Kind kind = Kind::kbtp;
+  wire::Opcode op = wire::Opcode::hello;        ///< of Kind::kbtp
+  wire::Status status = wire::Status::success;  ///< of Kind::kbtp
+  std::uint64_t octets = 0;                     ///< of block data, of the Read
+  std::int64_t latency_ns = 0;
+};
+
+class Analyzer {
+ public:
+  Analyzer();
+  ~Analyzer();
+  Analyzer(const Analyzer&) = delete;
+  Analyzer& operator=(const Analyzer&) = delete;
+
+  /// Adds to `annotation` what is known with this event. What it points to is valid until the next call.
+  void event(const ConnectionInfo& connection, const Event& event, Annotation& annotation);
+  /// What the last event answered.
+  [[nodiscard]] const std::optional<Answered>& answered() const { return answered_; }
+  /// The connection's state is forgotten.
+  void end(const ConnectionInfo& connection);
+
+ private:
+  class Connection;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Connection>> connections_;
+  std::optional<Answered> answered_;
+};
+
+[[nodiscard]] std::span<const FieldInfo> analysis_fields();
+
+}  // namespace kbtp::trace
