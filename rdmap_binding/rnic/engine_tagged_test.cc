@@ -285,7 +285,7 @@ TEST(EngineTagged, G52_ResponseSegmentsComeInOrder) {
   };
   for (const Case& c : {Case{1, 0, 100, false}, Case{0, 0, 100, false}, Case{0, 99, 100, false},
                         Case{0, 101, 100, false}, Case{0, 100, 100, true}, Case{0, kTop - 50, 100, false},
-                        Case{0, std::uint64_t{1} << 32, 100, false}}) {
+                        Case{0, (std::uint64_t{1} << 32) + 100, 100, false}}) {
     SCOPED_TRACE(testing::Message() << c.first << " " << c.second);
     Reader r(true);
     const auto told =
