@@ -17,9 +17,12 @@ int main(int argc, char** argv) {
   Run run;
   std::string name;
   bool list = false;
+  bool list_unrepaired = false;
   set_up_target(app, run);
   app.add_option("--fault", name, "the fault to switch on; none: a right target")->type_name("NAME");
   app.add_flag("--list-faults", list, "print each fault with the rule that it breaks");
+  app.add_flag("--list-unrepaired", list_unrepaired,
+               "print each fault that leaves an error of the draft un-repaired, with that error");
   app.footer("");
   try {
     app.parse(argc, argv);
@@ -29,11 +32,12 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return fail_usage("kbtp-mutant", usage_sentence(app, error));
   }
-  if (list) {
-    kbtp::for_each_fault(
-        [](std::string_view fault, std::string_view rule) { fmt::print("{} {}\n", fault, rule); });
-    return kExitOk;
-  }
+  const auto print = [](std::string_view fault, std::string_view rule) {
+    fmt::print("{} {}\n", fault, rule);
+  };
+  if (list) kbtp::for_each_fault(print);
+  if (list_unrepaired) kbtp::for_each_unrepaired(print);
+  if (list || list_unrepaired) return kExitOk;
   if (!name.empty() && !kbtp::switch_fault_on(name))
     return fail_usage("kbtp-mutant", "there is no fault '" + name + "'; --list-faults shows them");
   return run();

@@ -1,6 +1,9 @@
 #include "proto/initiator/direct_load.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "base/fault.h"
 
 namespace kbtp::initiator {
 
@@ -34,7 +37,10 @@ void DirectLoad::read_entry(OneSided::Turn turn) {
 
 void DirectLoad::judge_entry(TimePoint posted) {
   if (equal_ == 0) return begin_attempt(posted);
-  const bool same = buffer_ == first_;
+  constexpr std::size_t kFlagsAndGeneration = 4;
+  const bool same = fault(Fault::direct_load_compares_generation_only)
+                        ? std::equal(buffer_.begin(), buffer_.begin() + kFlagsAndGeneration, first_.begin())
+                        : buffer_ == first_;  // E-2
   // G-34: in an attempt that takes long the Generation may have come round to the same value.
   const bool in_time = loop_.now() - began_ <= options_.attempt_bound;
   if (!same || !in_time) {

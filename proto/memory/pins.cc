@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/fault.h"
+
 namespace kbtp::memory {
 
 namespace {
@@ -14,9 +16,13 @@ constexpr std::uint32_t kRetired = std::uint32_t{1} << 31;
 Pins::Pins(std::uint64_t blocks, GiveBack give_back)
     : states_(std::make_unique<std::atomic<std::uint32_t>[]>(blocks)), give_back_(std::move(give_back)) {}
 
-void Pins::pin(std::uint64_t number) { states_[number].fetch_add(1, std::memory_order_acq_rel); }
+void Pins::pin(std::uint64_t number) {
+  if (fault(Fault::load_does_not_pin)) return;
+  states_[number].fetch_add(1, std::memory_order_acq_rel);
+}
 
 void Pins::unpin(std::uint64_t number) {
+  if (fault(Fault::load_does_not_pin)) return;
   if (states_[number].fetch_sub(1, std::memory_order_acq_rel) == (kRetired | 1)) claim(number);
 }
 

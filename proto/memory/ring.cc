@@ -4,6 +4,8 @@
 #include <atomic>
 #include <fmt/format.h>
 
+#include "base/fault.h"
+
 namespace kbtp::memory {
 
 namespace {
@@ -84,8 +86,16 @@ void Ring::store_sequence(std::uint64_t number, std::uint32_t sequence) {
 }
 
 /// The block that waits to be written for Tail ticket `ticket`, off the list.
-std::optional<std::uint64_t> Ring::pop_deferred(std::uint32_t ticket) {
-  const auto free = deferred_.find(ticket);
+std::optional<std::uint64_t> Ring::pop_deferred(std::uint32_t& ticket) {
+  auto free = deferred_.find(ticket);
+  if (fault(Fault::consumed_slot_is_free)) {
+    // Whoever of this slot comes last: to the letter of 3.3 they are all the same.
+    for (auto other = deferred_.begin(); other != deferred_.end(); ++other) {
+      if (format_.slot_of(other->first) != format_.slot_of(ticket)) continue;
+      if (free == deferred_.end() || static_cast<std::int32_t>(other->first - free->first) > 0) free = other;
+    }
+    if (free != deferred_.end()) ticket = free->first;
+  }
   if (free == deferred_.end()) return std::nullopt;
   const std::uint64_t block = free->second;
   deferred_.erase(free);
@@ -99,7 +109,10 @@ void Ring::place(std::uint32_t ticket, std::uint64_t block_offset, Outcome& outc
   std::optional<std::uint64_t> block = block_offset;
   for (; block; block = pop_deferred(ticket)) {
     // E-3: consumed alone is not enough, since the free of the lap before may still be on its way.
-    if (!slot(number).free_for(ticket, format_.slots())) {
+    const bool free_for_it = fault(Fault::consumed_slot_is_free)
+                                 ? slot(number).consumed()
+                                 : slot(number).free_for(ticket, format_.slots());
+    if (!free_for_it) {
       deferred_.emplace(ticket, *block);  // KBTP-3.3-18
       return;
     }
@@ -125,7 +138,7 @@ std::uint64_t Ring::take(std::uint32_t ticket, Outcome& outcome) {
   const std::uint64_t number = format_.slot_of(ticket);
   const std::uint64_t block = slot(number).block_offset;
   store_block(number, kNoBlock);  // KBTP-3.3-14, KBTP-3.3-15
-  const auto next = static_cast<std::uint32_t>(ticket + format_.slots());
+  auto next = static_cast<std::uint32_t>(ticket + format_.slots());
   if (const auto freed = pop_deferred(next)) place(next, *freed, outcome);
   return block;
 }
@@ -176,6 +189,7 @@ void Ring::free(std::uint64_t block_offset) {
 Ring::Consumed Ring::match(std::uint32_t ticket, std::uint64_t block_offset) const {
   if (!issued(ticket)) return Consumed::not_issued;
   const Slot s = slot(format_.slot_of(ticket));
+  if (fault(Fault::bind_ignores_sequence) && s.block_offset == block_offset) return Consumed::yes;
   return s.ready_for(ticket) && s.block_offset == block_offset ? Consumed::yes : Consumed::no_match;
 }
 

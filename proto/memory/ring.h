@@ -121,7 +121,7 @@ class Ring {
   void store_sequence(std::uint64_t number, std::uint32_t sequence);
   // With the mutex held:
   [[nodiscard]] Consumed match(std::uint32_t ticket, std::uint64_t block_offset) const;
-  [[nodiscard]] std::optional<std::uint64_t> pop_deferred(std::uint32_t ticket);
+  [[nodiscard]] std::optional<std::uint64_t> pop_deferred(std::uint32_t& ticket);
   void place(std::uint32_t ticket, std::uint64_t block_offset, Outcome& outcome);
   [[nodiscard]] std::uint64_t take(std::uint32_t ticket, Outcome& outcome);
   // Without it:

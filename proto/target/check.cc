@@ -38,12 +38,14 @@ std::optional<Status> check(Session& session, const wire::Request& request, cons
   // (9) own range, for all but LOAD
   const bool owned = session.owns(head.handle) ||
                      (opcode == Opcode::store && fault(Fault::store_ignores_owner)) ||
-                     (opcode == Opcode::alloc_store && fault(Fault::alloc_store_ignores_owner));
+                     (opcode == Opcode::alloc_store && fault(Fault::alloc_store_ignores_owner)) ||
+                     (opcode == Opcode::bind && fault(Fault::bind_ignores_owner));
   if (opcode != Opcode::load && !owned) return Status::not_owner;
   // (10) bound state
   if (opcode == Opcode::alloc_store || opcode == Opcode::bind) {
-    if (entry.valid() && (opcode == Opcode::bind || !fault(Fault::alloc_store_rebinds)))
-      return Status::already_bound;
+    const bool rebinds =
+        fault(opcode == Opcode::bind ? Fault::bind_ignores_valid : Fault::alloc_store_rebinds);
+    if (entry.valid() && !rebinds) return Status::already_bound;
   } else if (must_be_bound(opcode) && !entry.valid()) {
     return Status::not_bound;
   }
@@ -68,7 +70,10 @@ std::optional<Status> check(Session& session, const wire::Request& request, cons
     if (store->inline_data && store->inline_data->size() > core.config.max_inline)
       return Status::length_error;
   }
-  if (bind != nullptr && bind->data_length > session.core().config.block_size) return Status::length_error;
+  if (bind != nullptr && bind->data_length > session.core().config.block_size &&
+      !fault(Fault::bind_ignores_length)) {
+    return Status::length_error;
+  }
   // (14) quota, before a ticket is taken (G-21). Tickets that the initiator has taken by itself count in
   // (3.4); a BIND ends one of them, and is not kept back by others that were taken in excess (P-15).
   const bool allocates = opcode == Opcode::alloc_store;

@@ -30,11 +30,25 @@ void FreeOperation::run() {
     return finish({.generation = core().table.unbind(head().handle).generation});
   }
   const wire::TableEntry now = unbind(core(), head().handle, entry, core().several_domains);
+  if (fault(Fault::free_waits_for_its_slot)) return wait_for_slot(now.generation);
   // KBTP 3.4: the unit of usage comes back when the FREE completes.
   if (!fault(Fault::free_keeps_usage)) core().return_unit(session().owner());
 
   // KBTP 6.4 step 4
   finish({.generation = now.generation});
+}
+
+/// E-6 un-repaired: completes once no free of the ring is deferred.
+void FreeOperation::wait_for_slot(std::uint16_t generation) {
+  if (session().ring().deferred() > 0 && !session().closed()) {
+    const auto self = std::static_pointer_cast<FreeOperation>(shared_from_this());
+    loop().call_at(loop().now() + std::chrono::milliseconds(1),
+                   [self, generation] { self->wait_for_slot(generation); });
+    return;
+  }
+  core().return_unit(session().owner());
+  if (session().closed()) return drop();
+  finish({.generation = generation});
 }
 
 }  // namespace kbtp::target

@@ -62,6 +62,9 @@ class FreeOperation final : public Operation {
 
  protected:
   void run() override;
+
+ private:
+  void wait_for_slot(std::uint16_t generation);
 };
 
 /// KBTP 6.6: BIND.

@@ -178,7 +178,7 @@ void Agent::after(Duration time, Then then) {
 void Agent::accept(const wire::HelloAck& ack) {
   if (life_ != world_.life) return stream_->abort("a session of unknown age");
   ack_ = ack;
-  world_.note("connected agent", {ack.usage, ack.granted.direct_alloc});
+  world_.note("connected agent", {ack.usage, ack.granted.direct_alloc, ack.quota, ack.max_requests});
   if (!ack.granted.direct_alloc) {
     budget_ = 0;
     return leave();
@@ -323,7 +323,7 @@ void Agent::bind(const Ticket& ticket, const Then& then) {
 void Agent::hold(const Ticket& ticket) {
   std::size_t used = 0;
   for (const auto& [handle, bound] : bound_) used += bound ? 1 : 0;
-  frees_left_ = 3 * format().slots() + 2;
+  frees_left_ = 1 + world_.below(3 * format().slots());
   hold_until_ = world_.fabric->now() + kHold;
   // One credit is kept for BIND: an ALLOC_STORE may wait for the held ticket's slot.
   while (used < ack_.quota && churners_ + 1 < ack_.max_requests) {
@@ -336,8 +336,8 @@ void Agent::hold(const Ticket& ticket) {
   }
   if (churners_ == 0) return bind(ticket, [this] { cycle(); });
   when_still_ = [this, ticket] { release(ticket); };
-  after(kHold, [this, session = session_] {
-    if (when_still_) std::exchange(when_still_, nullptr)();
+  after(kHold, [this, held = ++holds_] {
+    if (held == holds_ && when_still_) std::exchange(when_still_, nullptr)();
   });
 }
 
@@ -355,6 +355,7 @@ void Agent::churn(std::uint64_t handle) {
 }
 
 void Agent::release(const Ticket& ticket) {
+  ++holds_;
   for (const auto& [handle, since] : frees_since_) {
     if (world_.shape.calm && world_.fabric->now() - since > kPromptFree) {
       return world_.fail(
@@ -378,6 +379,7 @@ void Agent::alloc(std::uint64_t handle, Answered answered) {
   request.body.seal = true;
   const TimePoint since = world_.fabric->now();
   world_.touched(handle);
+  bound_[handle] = true;
   ask(request, [this, handle, data, store, since, then = std::move(answered)](const wire::Completion& c) {
     if (c.status == Status::success) {
       world_.content.stored(store, c.generation);

@@ -101,6 +101,7 @@ class Agent final : public rdma::StreamHandler {
   std::deque<Ticket> history_;           // bound in this session
 
   // While a ticket is held.
+  std::uint64_t holds_ = 0;  // a later one, or a later step of it, is none of a timer's business
   std::size_t churners_ = 0;
   std::uint64_t frees_left_ = 0;
   TimePoint hold_until_{};
