@@ -198,11 +198,24 @@ class Churn : public std::enable_shared_from_this<Churn> {
     session_->direct_alloc_store(
         base_ + handle, source, {.seal = true}, [self = shared_from_this(), handle](const Outcome& outcome) {
           EXPECT_TRUE(outcome.ok()) << outcome.error << wire::to_string(outcome.status);
-          self->session_->free(self->base_ + handle, 0, [self, handle](const Outcome& o) {
-            EXPECT_TRUE(o.ok()) << o.error << wire::to_string(o.status);
-            self->store(handle);
-          });
+          self->load_own(handle);
         });
+  }
+  // Nobody else frees it, so this load succeeds, and gives those of others their time.
+  void load_own(std::size_t handle) {
+    session_->direct_load(base_ + handle, own_sinks_[handle], {},
+                          [self = shared_from_this(), handle](const Outcome& outcome) {
+                            EXPECT_TRUE(outcome.ok()) << outcome.error << wire::to_string(outcome.status);
+                            self->count(self->own_sinks_[handle], outcome);
+                            self->session_->free(self->base_ + handle, 0, [self, handle](const Outcome& o) {
+                              EXPECT_TRUE(o.ok()) << o.error << wire::to_string(o.status);
+                              self->store(handle);
+                            });
+                          });
+  }
+  void count(const std::vector<std::byte>& sink, const Outcome& outcome) {
+    ++loaded;
+    if (!is_whole(Octets(sink).first(outcome.data_length))) ++wrong;
   }
   void load(std::size_t lane) {
     if (left_ <= 0) return finish_lane();
@@ -210,8 +223,7 @@ class Churn : public std::enable_shared_from_this<Churn> {
     session_->direct_load(
         handle, sinks_[lane], {}, [self = shared_from_this(), lane](const Outcome& outcome) {
           if (outcome.ok()) {
-            ++self->loaded;
-            if (!is_whole(Octets(self->sinks_[lane]).first(outcome.data_length))) ++self->wrong;
+            self->count(self->sinks_[lane], outcome);
           } else {
             EXPECT_TRUE(outcome.status == Status::not_bound || outcome.direct == DirectFailure::changed)
                 << outcome.error << wire::to_string(outcome.status);
@@ -230,6 +242,8 @@ class Churn : public std::enable_shared_from_this<Churn> {
   std::shared_ptr<Session> session_;
   std::size_t ended_ = 0;
   std::vector<std::vector<std::byte>> sources_ = std::vector<std::vector<std::byte>>(kQuota);
+  std::vector<std::vector<std::byte>> own_sinks_ =
+      std::vector<std::vector<std::byte>>(kQuota, std::vector<std::byte>(kBlockSize));
   std::vector<std::vector<std::byte>> sinks_ =
       std::vector<std::vector<std::byte>>(4, std::vector<std::byte>(kBlockSize));
 };
@@ -242,7 +256,7 @@ TEST_F(DirectStack, LoadsBesideAllocationsAndFreesBringWholeStoresOnly) {
   b->start(*initiator_rnic, options(1));
   ASSERT_TRUE(finished.wait());
   EXPECT_EQ(a->wrong + b->wrong, 0);
-  EXPECT_GT(a->loaded + b->loaded, 0);
+  EXPECT_GE(a->loaded + b->loaded, 3000);
 }
 
 }  // namespace
