@@ -7,6 +7,7 @@
 #include <cstring>
 #include <future>
 #include <gtest/gtest.h>
+#include <latch>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -98,6 +99,97 @@ TEST(MemoryThreads, Kbtp_3_3_20_OneRingForTargetAndPeers) {
   EXPECT_EQ(ring.free_blocks(), 8u);
   EXPECT_EQ(ring.deferred(), 0u);
   EXPECT_EQ(ring.pending(), 0u);
+}
+
+// 3.4: allocations whose deadline passes, direct tickets that run out, and BINDs that come at that very
+// moment. Each block comes back once, whoever wins.
+TEST(MemoryThreads, Kbtp_3_4_12_AbandonedTicketsGiveTheirBlocksBack) {
+  constexpr std::uint64_t kBlocks = 4;
+  constexpr int kRounds = 10000;
+  const auto pool = Pool::create(kBlocks, kBlockSize);
+  ASSERT_TRUE(pool);
+  auto created = Ring::create(all_blocks(*pool), kBlocks, fetch_masked_add, {.first_ticket = 0xFFFF'FF00u});
+  ASSERT_TRUE(created);
+  Ring& ring = **created;
+  const auto& format = ring.format();
+
+  std::atomic<std::uint64_t> abandoned{0};
+  std::atomic<std::uint64_t> bound{0};
+  std::latch together(4);
+  std::vector<std::jthread> threads;
+  // With the peer as many as blocks: some wait, and give up when they have waited a moment.
+  for (std::uint64_t id = 0; id < 3; ++id) {
+    threads.emplace_back([&, id] {
+      together.arrive_and_wait();
+      for (std::uint64_t round = 0; round < kRounds; ++round) {
+        auto promise = std::make_shared<std::promise<std::uint64_t>>();
+        auto future = promise->get_future();
+        const auto taken = ring.allocate([promise](std::uint64_t b) { promise->set_value(b); });
+        std::uint64_t block = 0;
+        if (taken.block_offset) {
+          block = *taken.block_offset;
+        } else {
+          std::this_thread::yield();
+          if (ring.abandon(taken.ticket)) {
+            abandoned.fetch_add(1);
+            continue;
+          }
+          if (future.wait_for(kDeadline) != std::future_status::ready) {
+            ADD_FAILURE() << "ticket " << taken.ticket << " was neither abandoned nor served";
+            std::abort();
+          }
+          block = future.get();
+        }
+        use(*pool, block, (id << 32) | round);
+        ring.free(block);
+      }
+    });
+  }
+  // A peer of DIRECT_ALLOC whose tickets a reaper gives up while their BINDs come in.
+  threads.emplace_back([&] {
+    auto& head = *reinterpret_cast<std::uint64_t*>(ring.head_memory().data());
+    together.arrive_and_wait();
+    for (std::uint64_t round = 0; round < kRounds; ++round) {
+      const auto ticket = format.unpack(fetch_masked_add(head, format.add_data(), format.add_mask())).ticket;
+      if (round % 8 == 1) {  // its Ticket Timeout has passed
+        if (ring.abandon(ticket)) abandoned.fetch_add(1);
+        continue;
+      }
+      std::atomic<bool> go{false};
+      std::jthread reaper;
+      const bool race = round % 16 == 0;
+      if (race) {
+        reaper = std::jthread([&] {
+          while (!go.load()) std::this_thread::yield();
+          if (ring.abandon(ticket)) abandoned.fetch_add(1);
+        });
+      }
+      const wire::Slot slot = ring.slot(format.slot_of(ticket));
+      go.store(true);
+      const bool mine =
+          slot.ready_for(ticket) && ring.consume(ticket, slot.block_offset) == Ring::Consumed::yes;
+      if (race) reaper.join();
+      if (mine) {
+        bound.fetch_add(1);
+        use(*pool, slot.block_offset, (std::uint64_t{99} << 32) | round);
+        ring.free(slot.block_offset);
+      } else if (!race && ring.abandon(ticket)) {
+        abandoned.fetch_add(1);
+      }
+    }
+  });
+  threads.clear();
+  // What was given up before its block came takes it when the ring turns, and returns it: until all are
+  // there.
+  for (std::uint64_t i = 0; i < 64 * kBlocks && ring.pending() > 0; ++i) {
+    const auto taken = ring.allocate([&](std::uint64_t b) { ring.free(b); });
+    if (taken.block_offset) ring.free(*taken.block_offset);
+  }
+  EXPECT_EQ(ring.pending(), 0u);
+  EXPECT_EQ(ring.deferred(), 0u);
+  EXPECT_EQ(ring.free_blocks(), kBlocks);
+  EXPECT_GT(bound.load(), 0u);
+  EXPECT_GT(abandoned.load(), 0u);
 }
 
 TEST(MemoryThreads, E_05_LoadBesideFreeNeverSeesAnotherBinding) {
