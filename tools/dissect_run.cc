@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "pcap/analysis.h"
 #include "pcap/capture_file.h"
 #include "pcap/decoder.h"
 #include "pcap/filter.h"
@@ -87,7 +88,7 @@ class Dissector final : private trace::Observer {
     if (options_.stream && *options_.stream != connection.number) return;
     ++events_;
     annotation_.clear();
-    // An analysis that looks at every event in turn belongs here: it fills annotation_.
+    analyzer_.event(connection, event, annotation_);
     tell(connection, event);
   }
 
@@ -114,6 +115,7 @@ class Dissector final : private trace::Observer {
   void on_end(const ConnectionInfo& connection) override {
     connections_ = std::max(connections_, connection.number);
     lines_.end(connection);
+    analyzer_.end(connection);
   }
   void on_other_frame(const trace::FrameView& /*frame*/, const trace::FrameProblem& /*problem*/) override {}
 
@@ -122,6 +124,7 @@ class Dissector final : private trace::Observer {
   trace::Output& output_;
   trace::DecodeOptions decode_;
   trace::Decoder decoder_;
+  trace::Analyzer analyzer_;
   trace::RecordBuilder builder_;
   trace::LinePrinter lines_;
   trace::Record record_;
@@ -201,6 +204,10 @@ std::string read_file(trace::CaptureReader& reader, const DissectOptions& option
   return reader.damage();
 }
 
+std::string count(std::uint64_t n, const char* noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
 /// After the last frame: ends what is open, says what deserves saying.
 int conclude(const DissectOptions& options, Dissector& dissector, trace::Output& output) {
   dissector.finish();
@@ -221,8 +228,8 @@ int conclude(const DissectOptions& options, Dissector& dissector, trace::Output&
         fmt::format("there is no stream {}: the capture has {}", *options.stream, dissector.connections()));
   if (dissector.events() == 0) {
     const std::string of = options.stream ? fmt::format("stream {}", *options.stream)
-                                          : fmt::format("{} frames, {} TCP connections", dissector.frames(),
-                                                        dissector.connections());
+                                          : count(dissector.frames(), "frame") + ", " +
+                                                count(dissector.connections(), "TCP connection");
     return fail(options.command, kExitOk, fmt::format("no iWARP in {}", of));
   }
   const bool live = !options.interface.empty();
@@ -244,6 +251,7 @@ int dissect_file(const DissectOptions& options, Dissector& dissector, trace::Out
 int dissect_live(const DissectOptions& options, Dissector& dissector, trace::Output& output) {
   auto reader = trace::LiveReader::open(options.interface, options.capture_filter);
   if (!reader) return fail(options.command, kExitUnreachable, reader.error().text);
+  fail(options.command, kExitOk, fmt::format("capturing on {}", options.interface));
   const std::string ended = reader->run(
       stop_asked,
       [&](const trace::FrameView& frame) {
