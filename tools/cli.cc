@@ -49,6 +49,32 @@ CLI::Option* add_number(CLI::App& app, const std::string& names, std::uint64_t& 
       ->type_name("N");
 }
 
+CLI::Option* add_real(CLI::App& app, const std::string& names, double& value, const std::string& help) {
+  return add_parsed(
+             app, names,
+             [&value](const std::string& text) -> Result<> {
+               const auto parsed = text == "0" ? Result<double>(0) : parse_factor(text);
+               if (!parsed) return unexpected(parsed.error());
+               value = *parsed;
+               return {};
+             },
+             help)
+      ->type_name("X");
+}
+
+CLI::Option* add_duration(CLI::App& app, const std::string& names, double& value, const std::string& help) {
+  return add_parsed(
+             app, names,
+             [&value](const std::string& text) -> Result<> {
+               const auto parsed = parse_duration(text);
+               if (!parsed) return unexpected(parsed.error());
+               value = *parsed;
+               return {};
+             },
+             help)
+      ->type_name("TIME");
+}
+
 CLI::Option* add_switch(CLI::App& app, const std::string& names, bool& value, const std::string& help) {
   return add_parsed(
              app, names,
@@ -107,6 +133,20 @@ Result<double> parse_factor(std::string_view text) {
   if (error != std::errc{} || end != last || !std::isfinite(value) || value <= 0)
     return failure(fmt::format("'{}' is no positive number", text));
   return value;
+}
+
+Result<double> parse_duration(std::string_view text) {
+  constexpr double kYear = 365.0 * 86400;
+  double unit = 1;
+  std::string_view number = text;
+  if (text.ends_with('h') || text.ends_with('m') || text.ends_with('s')) {
+    unit = text.back() == 'h' ? 3600 : text.back() == 'm' ? 60 : 1;
+    number.remove_suffix(1);
+  }
+  const auto factor = parse_factor(number);
+  if (!factor) return failure(fmt::format("'{}' is no duration such as 90s, 35m or 24h", text));
+  if (*factor * unit > kYear) return failure(fmt::format("'{}' is longer than a year", text));
+  return *factor * unit;
 }
 
 Result<Uuid> parse_uuid(std::string_view text) {

@@ -30,6 +30,12 @@ CLI::Option* add_endpoint(CLI::App& app, const std::string& names, std::optional
 CLI::Option* add_number(CLI::App& app, const std::string& names, std::uint64_t& value, std::uint64_t low,
                         std::uint64_t high, const std::string& help);
 
+/// A decimal number that is not negative.
+CLI::Option* add_real(CLI::App& app, const std::string& names, double& value, const std::string& help);
+
+/// A time such as "90s", "35m" or "24h", in seconds; a number alone is seconds. A year at most.
+CLI::Option* add_duration(CLI::App& app, const std::string& names, double& value, const std::string& help);
+
 /// "on" or "off".
 CLI::Option* add_switch(CLI::App& app, const std::string& names, bool& value, const std::string& help);
 
@@ -40,6 +46,8 @@ CLI::Option* add_word(CLI::App& app, const std::string& names, std::string& valu
 [[nodiscard]] Result<std::uint64_t> parse_number(std::string_view text);
 /// A positive decimal number such as "2.5".
 [[nodiscard]] Result<double> parse_factor(std::string_view text);
+/// "35m" is 2100.
+[[nodiscard]] Result<double> parse_duration(std::string_view text);
 /// "123e4567-e89b-12d3-a456-426614174000".
 [[nodiscard]] Result<Uuid> parse_uuid(std::string_view text);
 

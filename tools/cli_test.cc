@@ -62,5 +62,14 @@ TEST(UsageSentence, SaysWhatIsWrongInOneLine) {
   EXPECT_EQ(Nested().sentence("target --blocks"), "kbtp target: --blocks: 1 required N missing");
 }
 
+TEST(Duration, HoursMinutesSecondsOrANumberOfSeconds) {
+  EXPECT_DOUBLE_EQ(*parse_duration("24h"), 86400);
+  EXPECT_DOUBLE_EQ(*parse_duration("35m"), 2100);
+  EXPECT_DOUBLE_EQ(*parse_duration("1.5s"), 1.5);
+  EXPECT_DOUBLE_EQ(*parse_duration("90"), 90);
+  for (const char* wrong : {"", "h", "0", "-1s", "1d", "1hh", "soon", "1e9h"})
+    EXPECT_FALSE(parse_duration(wrong)) << wrong;
+}
+
 }  // namespace
 }  // namespace kbtp::tools

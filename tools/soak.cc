@@ -10,16 +10,15 @@
 #include <nlohmann/json.hpp>
 #include <pthread.h>
 #include <random>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
 #include "tools/bad_starts.h"
-#include "tools/child_process.h"
 #include "tools/files.h"
 #include "tools/link.h"
 #include "tools/measurement.h"
 #include "tools/soak_crew.h"
+#include "tools/soak_processes.h"
 #include "tools/soak_report.h"
 
 namespace kbtp::tools {
@@ -42,8 +41,6 @@ Examples:
   kbtp bench soak --target 192.0.2.1:7420 --duration 1h --processes 0)";
 
 constexpr double kMiB = 1 << 20;
-constexpr std::uint32_t kChildSessions = 2;
-constexpr std::uint32_t kChildBlocks = 4;
 constexpr std::chrono::seconds kDescriptorsBack{20};
 
 struct Options {
@@ -92,84 +89,6 @@ class EarlyEnd {
   sigset_t set_{};
 };
 
-// Other initiators: processes that run a small soak of their own until they are killed.
-class DyingProcesses {
- public:
-  DyingProcesses(const Endpoint& target, const Options& options, std::uint64_t seed)
-      : target_(target), options_(options), random_(seed), children_(options.processes) {}
-
-  // Kills those whose time has come and starts others in their place; says what went wrong, if anything did.
-  [[nodiscard]] std::string step(TimePoint now) {
-    for (Child& child : children_) {
-      if (child.process && child.process->ended()) {
-        const int status = child.process->wait();
-        return fmt::format("another process of the soak ended with {}",
-                           WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-      }
-      if (child.process && now < child.killed_at) {
-        static_cast<void>(child.process->fill());
-        while (child.process->take_line()) {
-        }
-        continue;
-      }
-      if (child.process) ++kills_;
-      child.process.reset();  // SIGKILL
-      if (auto started = start(child, now); !started) return started.error().text;
-    }
-    return {};
-  }
-  void kill_all() {
-    for (Child& child : children_) child.process.reset();
-  }
-  [[nodiscard]] std::uint64_t kills() const { return kills_; }
-
- private:
-  struct Child {
-    std::unique_ptr<ChildProcess> process;
-    TimePoint killed_at;
-  };
-  Result<> start(Child& child, TimePoint now) {
-    auto process = ChildProcess::start(kOwnProgram,
-                                       {"kbtp",
-                                        "bench",
-                                        "soak",
-                                        "--target",
-                                        target_.to_string(),
-                                        "--duration",
-                                        "24h",
-                                        "--sessions",
-                                        std::to_string(kChildSessions),
-                                        "--blocks",
-                                        std::to_string(kChildBlocks),
-                                        "--block-size",
-                                        std::to_string(options_.block_size),
-                                        "--rate",
-                                        fmt::format("{:.3f}", std::max(1.0, options_.rate / 10)),
-                                        "--processes",
-                                        "0",
-                                        "--bad-starts",
-                                        "0",
-                                        "--session-life",
-                                        "0",
-                                        "--seed",
-                                        std::to_string(random_()),
-                                        "--crc",
-                                        options_.link.crc ? "on" : "off"},
-                                       {});
-    if (!process) return unexpected(process.error());
-    child.process = std::move(*process);
-    child.killed_at =
-        now + seconds(std::exponential_distribution<double>(1 / options_.process_life)(random_));
-    return {};
-  }
-
-  Endpoint target_;
-  const Options& options_;
-  std::mt19937_64 random_;
-  std::vector<Child> children_;
-  std::uint64_t kills_ = 0;
-};
-
 // One a session; every second one keeps its blocks over a cut. A target that is not ours knows none of them.
 std::vector<Uuid> identities(const Options& options) {
   std::vector<Uuid> all(options.sessions);
@@ -201,9 +120,9 @@ Result<std::unique_ptr<EmbeddedTarget>> start_target(const Options& options) {
   const std::string text = configuration(options);
   if (auto written = write_file(path, as_octets(text)); !written) return unexpected(written.error());
   // Twice what is held at one time: a range that was cut may be given back after the next one is asked for.
-  const std::uint64_t sessions = options.sessions + options.processes * kChildSessions;
-  const std::uint64_t held =
-      options.sessions * quota(options) + options.processes * kChildSessions * kChildBlocks;
+  const std::uint64_t sessions = options.sessions + options.processes * SoakProcesses::kSessions;
+  const std::uint64_t held = options.sessions * quota(options) +
+                             options.processes * SoakProcesses::kSessions * SoakProcesses::kBlocks;
   const std::uint64_t reserve = sessions * 2;
   auto target = EmbeddedTarget::start(
       {"--config", path, "--blocks", std::to_string(2 * held + reserve), "--reserve", std::to_string(reserve),
@@ -268,7 +187,13 @@ class Soak {
 };
 
 SoakTally Soak::work(SoakCrew& crew, const SocketAddress& address) {
-  DyingProcesses processes(endpoint_, options_, seed_ + 1000);
+  SoakProcesses processes({.target = endpoint_,
+                           .count = options_.processes,
+                           .mean_life = options_.process_life,
+                           .block_size = options_.block_size,
+                           .rate = std::max(1.0, options_.rate / 10),
+                           .crc = options_.link.crc},
+                          seed_ + 1000);
   BadStarts bad_starts(address, options_.bad_starts, seed_ + 2000);
   const TimePoint begun = Clock::now();
   const auto since = [begun] { return std::chrono::duration<double>(Clock::now() - begun).count(); };
@@ -384,62 +309,6 @@ int run_soak(const CLI::App& app, const Options& options) {
   if (options.rate <= 0 || options.process_life <= 0)
     return fail_usage(command, "--rate and --process-life must not be 0");
   return Soak(options, options.seed ? *options.seed : std::random_device{}()).run(command);
-}
-
-// "90s", "35m", "24h"; a number alone is seconds.
-Result<double> parse_duration(const std::string& text) {
-  double unit = 1;
-  std::string number = text;
-  if (!number.empty()) {
-    switch (number.back()) {
-      case 'h':
-        unit = 3600;
-        break;
-      case 'm':
-        unit = 60;
-        break;
-      case 's':
-        break;
-      default:
-        number += 's';
-    }
-    number.pop_back();
-  }
-  const auto factor = parse_factor(number);
-  if (!factor) return failure("'" + text + "' is no duration such as 90s, 35m or 24h");
-  if (*factor * unit > 365.0 * 86400) return failure("a soak may last a year at most");
-  return *factor * unit;
-}
-
-CLI::Option* add_duration(CLI::App& app, const std::string& name, double& value, const std::string& help) {
-  return add_parsed(
-             app, name,
-             [&value](const std::string& text) -> Result<> {
-               auto parsed = parse_duration(text);
-               if (!parsed) return unexpected(parsed.error());
-               value = *parsed;
-               return {};
-             },
-             help)
-      ->type_name("TIME");
-}
-
-// A number that may be 0.
-CLI::Option* add_real(CLI::App& app, const std::string& name, double& value, const std::string& help) {
-  return add_parsed(
-             app, name,
-             [&value](const std::string& text) -> Result<> {
-               if (text == "0") {
-                 value = 0;
-                 return {};
-               }
-               auto parsed = parse_factor(text);
-               if (!parsed) return unexpected(parsed.error());
-               value = *parsed;
-               return {};
-             },
-             help)
-      ->type_name("X");
 }
 
 }  // namespace
