@@ -24,6 +24,7 @@ src ~ "10.0.0.", opcode ~ read || terminate.layer. A field is named by its last 
 
 Examples:
   kbtp dissect trace.pcap
+  kbtp dissect trace.pcap -o summary
   kbtp dissect trace.pcap --filter 'op==COMPLETION && status!=SUCCESS'
   kbtp dissect trace.pcap --follow 2 -v
   kbtp dissect trace.pcap --frames 40-42 -x
@@ -67,8 +68,8 @@ void set_up_dissect(CLI::App& app, Run& run) {
       "a capture file, pcap or pcapng, also gzip-compressed; - is standard input. With -i: a capture "
       "filter in libpcap's language");
   app.add_option("-i,--interface", options->interface, "capture live until interrupted");
-  add_word(app, "-o,--output", options->output, {"text", "json"},
-           "one line a message (default), or JSON lines");
+  add_word(app, "-o,--output", options->output, {"text", "json", "summary"},
+           "one line a message (default), JSON lines, or a page about the whole");
   app.add_option("--filter", options->filter, "only what fits this expression (see below)")
       ->type_name("EXPR");
   app.add_flag("-v,--verbose", options->verbose, "every event field by field, with octet offsets");
@@ -110,6 +111,10 @@ void set_up_dissect(CLI::App& app, Run& run) {
         return fail_usage(command, words->empty() ? "a capture file or -i INTERFACE is missing"
                                                   : "more than one capture file was named");
       }
+      if (options->output == "summary" && (options->verbose || options->octets || options->segments ||
+                                           !options->filter.empty() || options->frames))
+        return fail_usage(command,
+                          "-o summary is about the whole capture, or the stream that --follow names");
       if (options->output == "json" && (options->verbose || options->octets || options->segments))
         return fail_usage(command, "-v, -x and --segments are about text; -o json has every field anyway");
       return dissect(*options);

@@ -22,6 +22,7 @@
 #include "pcap/print_json.h"
 #include "pcap/print_lines.h"
 #include "pcap/record_builder.h"
+#include "pcap/summary.h"
 #include "tools/cli.h"
 
 namespace kbtp::tools {
@@ -67,13 +68,17 @@ class Dissector final : private trace::Observer {
         lines_(output, options.segments || options.verbose || options.octets) {}
 
   void frame(const trace::FrameView& frame) {
+    if (options_.output == "summary") summary_.frame(frame);
     if (decoder_.frames() == 0) {
       builder_.set_start(frame.time_ns);
       lines_.set_start(frame.time_ns);
     }
     decoder_.frame(frame);
   }
-  void finish() { decoder_.finish(); }
+  void finish() {
+    decoder_.finish();
+    if (options_.output == "summary") output_.text(summary_.text());
+  }
 
   [[nodiscard]] std::uint64_t frames() const { return decoder_.frames(); }
   [[nodiscard]] std::uint64_t dropped() const { return decoder_.dropped(); }
@@ -89,6 +94,10 @@ class Dissector final : private trace::Observer {
     ++events_;
     annotation_.clear();
     analyzer_.event(connection, event, annotation_);
+    if (options_.output == "summary") {
+      ++selected_;
+      return summary_.event(connection, event, annotation_, analyzer_.answered());
+    }
     tell(connection, event);
   }
 
@@ -116,6 +125,7 @@ class Dissector final : private trace::Observer {
     connections_ = std::max(connections_, connection.number);
     lines_.end(connection);
     analyzer_.end(connection);
+    summary_.end(connection);
   }
   void on_other_frame(const trace::FrameView& /*frame*/, const trace::FrameProblem& /*problem*/) override {}
 
@@ -125,6 +135,7 @@ class Dissector final : private trace::Observer {
   trace::DecodeOptions decode_;
   trace::Decoder decoder_;
   trace::Analyzer analyzer_;
+  trace::Summary summary_;
   trace::RecordBuilder builder_;
   trace::LinePrinter lines_;
   trace::Record record_;

@@ -1,0 +1,182 @@
+#include "pcap/summary.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <iterator>
+#include <vector>
+
+namespace kbtp::trace {
+
+namespace {
+
+constexpr double kNsPerSecond = 1e9;
+
+double seconds(std::int64_t ns) { return static_cast<double>(ns) / kNsPerSecond; }
+
+std::string octets(std::uint64_t n) {
+  constexpr std::array kUnits{"B", "kB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(n);
+  std::size_t unit = 0;
+  while (value >= 1000 && unit + 1 < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", n) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+std::string micro(double us) {
+  return us < 10'000 ? fmt::format("{:.1f} us", us) : fmt::format("{:.1f} ms", us / 1000);
+}
+
+std::string name_of(const Answered& answered) {
+  switch (answered.kind) {
+    case Answered::Kind::kbtp:
+      return fmt::format("{} {}", wire::to_string(answered.op), wire::to_string(answered.status));
+    case Answered::Kind::read:
+      return "RDMA Read";
+    case Answered::Kind::atomic:
+      return "Atomic";
+  }
+  return {};
+}
+
+std::string_view to_string(Finding::Severity severity) {
+  switch (severity) {
+    case Finding::Severity::note:
+      return "note";
+    case Finding::Severity::warning:
+      return "warning";
+    case Finding::Severity::error:
+      return "error";
+  }
+  return {};
+}
+
+}  // namespace
+
+void Summary::frame(const FrameView& frame) {
+  if (frames_++ == 0) first_ns_ = frame.time_ns;
+  last_ns_ = std::max(last_ns_, frame.time_ns);
+  wire_octets_ += frame.wire_length;
+}
+
+void Summary::event(const ConnectionInfo& connection, const Event& event, const Annotation& annotation,
+                    const std::optional<Answered>& answered) {
+  const auto [at, fresh] = streams_.try_emplace(connection.number);
+  Stream& stream = at->second;
+  if (fresh) {
+    stream.client = connection.client;
+    stream.server = connection.server;
+    stream.first_ns = event.first.time_ns;
+  }
+  stream.last_ns = std::max(stream.last_ns, event.frame.time_ns);
+  Direction& direction = stream.by_side[static_cast<std::size_t>(event.from)];
+  direction.octets = std::max(direction.octets, event.offset + event.octets.size());
+  if (const auto* fpdu = event.as<Fpdu>()) {
+    ++direction.fpdus;
+    ++direction.crc[static_cast<std::size_t>(fpdu->crc)];
+    direction.markers += fpdu->markers;
+    if (fpdu->tagged() != nullptr) direction.data += fpdu->payload_length;
+  }
+  if (answered) {
+    Operations& operations = operations_[name_of(*answered)];
+    operations.octets += answered->octets;
+    operations.longest_ns = std::max(operations.longest_ns, answered->latency_ns);
+    operations.latencies.add(std::chrono::nanoseconds(answered->latency_ns));
+  }
+  for (const Finding& finding : annotation.findings) {
+    Found& found = found_[finding.kind];
+    if (found.count++ != 0) continue;
+    found = {finding.severity, 1, event.frame.number, connection.number, finding.text};
+  }
+}
+
+void Summary::end(const ConnectionInfo& connection) {
+  connections_ = std::max(connections_, connection.number);
+  const auto at = streams_.find(connection.number);
+  if (at != streams_.end()) at->second.counters = connection.counters;
+}
+
+std::string Summary::text(std::size_t most_streams) const {
+  const double took = seconds(last_ns_ - first_ns_);
+  std::string out =
+      fmt::format("{} frames, {} on the wire, in {:.6f} s; {} TCP connections, {} of them iWARP\n", frames_,
+                  octets(wire_octets_), took, connections_, streams_.size());
+  append_streams(out, most_streams);
+  append_operations(out);
+  append_findings(out);
+  return out;
+}
+
+void Summary::append_streams(std::string& out, std::size_t most) const {
+  if (streams_.empty()) return;
+  const auto to = std::back_inserter(out);
+  fmt::format_to(to, "\nstream  {:<44} {:>12} {:>9} {:>10} {:>10}  CRCs\n", "client > server", "seconds",
+                 "FPDUs", "octets", "data");
+  std::size_t told = 0;
+  for (const auto& [number, stream] : streams_) {
+    if (told++ == most) {
+      fmt::format_to(to, "  ... and {} more\n", streams_.size() - most);
+      break;
+    }
+    Direction sum;
+    for (const Direction& direction : stream.by_side) {
+      sum.octets += direction.octets;
+      sum.fpdus += direction.fpdus;
+      sum.data += direction.data;
+      sum.markers += direction.markers;
+      for (std::size_t i = 0; i < sum.crc.size(); ++i) sum.crc[i] += direction.crc[i];
+    }
+    const auto crc = [&](CrcState state) { return sum.crc[static_cast<std::size_t>(state)]; };
+    std::string crcs = sum.fpdus == 0            ? "-"
+                       : crc(CrcState::off) != 0 ? "off"
+                                                 : fmt::format("{} right", crc(CrcState::good));
+    if (crc(CrcState::bad) != 0) crcs += fmt::format(", {} WRONG", crc(CrcState::bad));
+    if (crc(CrcState::unknown) != 0) crcs += fmt::format(", {} unknown", crc(CrcState::unknown));
+    if (sum.markers != 0) crcs += fmt::format("; {} markers", sum.markers);
+    const std::uint64_t missing = stream.counters[0].missing + stream.counters[1].missing;
+    const std::uint64_t again = stream.counters[0].retransmitted + stream.counters[1].retransmitted;
+    if (missing != 0) crcs += fmt::format("; {} missing", octets(missing));
+    if (again != 0) crcs += fmt::format("; {} sent again", octets(again));
+    fmt::format_to(to, "{:>6}  {:<44} {:>12.6f} {:>9} {:>10} {:>10}  {}\n", number,
+                   stream.client.to_string() + " > " + stream.server.to_string(),
+                   seconds(stream.last_ns - stream.first_ns), sum.fpdus, octets(sum.octets), octets(sum.data),
+                   crcs);
+  }
+}
+
+void Summary::append_operations(std::string& out) const {
+  if (operations_.empty()) return;
+  const auto to = std::back_inserter(out);
+  const double took = seconds(last_ns_ - first_ns_);
+  fmt::format_to(to, "\n{:<28} {:>9} {:>10} {:>12} {:>11} {:>11} {:>11}\n", "operation", "count", "data",
+                 "data/s", "p50", "p99", "longest");
+  for (const auto& [name, operations] : operations_) {
+    const double rate = took > 0 ? static_cast<double>(operations.octets) / took : 0;
+    fmt::format_to(
+        to, "{:<28} {:>9} {:>10} {:>12} {:>11} {:>11} {:>11}\n", name, operations.latencies.count(),
+        octets(operations.octets), octets(static_cast<std::uint64_t>(rate)) + "/s",
+        micro(operations.latencies.percentile_us(0.5)), micro(operations.latencies.percentile_us(0.99)),
+        micro(static_cast<double>(operations.longest_ns) / 1000));
+  }
+}
+
+void Summary::append_findings(std::string& out) const {
+  const auto to = std::back_inserter(out);
+  if (found_.empty()) {
+    out += "\nnothing was found wrong\n";
+    return;
+  }
+  std::vector<std::pair<std::string_view, const Found*>> sorted;
+  for (const auto& [kind, found] : found_) sorted.emplace_back(kind, &found);
+  std::ranges::sort(sorted, [](const auto& a, const auto& b) {
+    return std::pair(-static_cast<int>(a.second->severity), a.second->frame) <
+           std::pair(-static_cast<int>(b.second->severity), b.second->frame);
+  });
+  fmt::format_to(to, "\n{:<8} {:<24} {:>7}  first\n", "finding", "", "count");
+  for (const auto& [kind, found] : sorted) {
+    fmt::format_to(to, "{:<8} {:<24} {:>7}  #{} on stream {}: {}\n", to_string(found->severity), kind,
+                   found->count, found->frame, found->stream, found->text);
+  }
+}
+
+}  // namespace kbtp::trace

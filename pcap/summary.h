@@ -1,0 +1,73 @@
+// A capture in a page: its streams, how the operations on them went, and what was found. Memory does not
+// depend on the length of the capture, only on its streams. One thread.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/histogram.h"
+#include "pcap/analysis.h"
+#include "pcap/decoder.h"
+#include "pcap/event.h"
+#include "pcap/record.h"
+
+namespace kbtp::trace {
+
+class Summary {
+ public:
+  /// Before its events.
+  void frame(const FrameView& frame);
+  void event(const ConnectionInfo& connection, const Event& event, const Annotation& annotation,
+             const std::optional<Answered>& answered);
+  void end(const ConnectionInfo& connection);
+
+  /// The page, in lines; streams beyond the first `most_streams` are counted only.
+  [[nodiscard]] std::string text(std::size_t most_streams = 50) const;
+
+ private:
+  struct Direction {
+    std::uint64_t octets = 0;  ///< of the stream
+    std::uint64_t fpdus = 0;
+    std::uint64_t data = 0;              ///< of RDMA Writes and Read Responses
+    std::array<std::uint64_t, 4> crc{};  ///< FPDUs by CrcState
+    std::uint64_t markers = 0;
+  };
+  struct Stream {
+    TransportAddress client, server;
+    std::int64_t first_ns = 0, last_ns = 0;
+    std::array<Direction, 2> by_side;
+    std::array<Reassembler::Counters, 2> counters;
+  };
+  /// Operations of one kind that ended alike.
+  struct Operations {
+    std::uint64_t octets = 0;
+    std::int64_t longest_ns = 0;
+    Histogram latencies;
+  };
+  struct Found {
+    Finding::Severity severity = Finding::Severity::note;
+    std::uint64_t count = 0;
+    std::uint64_t frame = 0;  ///< of the first
+    std::uint64_t stream = 0;
+    std::string text;
+  };
+
+  void append_streams(std::string& out, std::size_t most) const;
+  void append_operations(std::string& out) const;
+  void append_findings(std::string& out) const;
+
+  std::uint64_t frames_ = 0;
+  std::uint64_t wire_octets_ = 0;
+  std::int64_t first_ns_ = 0, last_ns_ = 0;
+  std::uint64_t connections_ = 0;
+  std::map<std::uint64_t, Stream> streams_;  ///< those that are iWARP, by number
+  std::map<std::string, Operations, std::less<>> operations_;
+  std::map<std::string_view, Found> found_;  ///< by Finding::kind
+};
+
+}  // namespace kbtp::trace
