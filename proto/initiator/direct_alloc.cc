@@ -56,6 +56,8 @@ void DirectAllocator::allocate(Order order) {
   allocation->order = std::move(order);
   // Not from here: an allocation that ends at once ends after this call.
   loop_.post([this, allocation] {
+    // Whoever waited for the probe after close() would keep the session alive for ever.
+    if (!off_.empty()) return take_ticket(allocation);
     switch (probe_) {
       case Probe::passed:
         return take_ticket(allocation);
