@@ -212,6 +212,19 @@ void kbtp_title(const wire::Message& message, Output& out) {
   out.spaces(name.size() + 5 < kTitleWidth ? kTitleWidth - name.size() - 5 + 2 : 2);
 }
 
+/// What can be said of a message that should be KBTP.
+void not_kbtp(const Message& message, Output& out) {
+  const wire::WireError& error = message.kbtp.error();
+  title("KBTP ?", Colour::yellow, out);
+  octets(message.octets.size(), out).text(", ").colour(Colour::yellow).text(error.what).colour(Colour::none);
+  out.text(" (").text(error.rule).text(", octet ").number(error.octet).sign(')');
+  if (!error.header) return;
+  out.text(", version ").number(error.header->version).text(" opcode ").hex(error.header->opcode, 2);
+  out.text(" flags ").hex(error.header->flags, 4).text(" request ").hex(error.header->request_id);
+  out.text(" handle ").number(error.header->handle);
+  if (error.header->status != 0) out.text(" status ").number(error.header->status);
+}
+
 }  // namespace
 
 void write_line(const Startup& startup, Output& out) {
@@ -258,11 +271,13 @@ void write_line(const Fpdu& fpdu, Output& out) {
   oddities(fpdu, out);
 }
 
-void write_line(const Message& message, std::uint32_t count, Output& out) {
+void write_line(const Message& message, std::uint32_t count, bool kbtp_seen, Output& out) {
   if (message.kbtp) {
     kbtp_title(*message.kbtp, out);
     std::visit(KbtpLine{out}, *message.kbtp);
     if (message.opcode != rdmap::Opcode::send) out.text(", by ").text(rdmap::facts(message.opcode).name);
+  } else if (kbtp_seen) {
+    not_kbtp(message, out);
   } else {
     title(rdmap::facts(message.opcode).name, Colour::blue, out);
     octets(message.octets.size(), out);

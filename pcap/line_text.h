@@ -19,8 +19,9 @@ struct Segments {
 void write_line(const Startup& startup, Output& out);
 void write_line(const BadStartup& bad, Output& out);
 void write_line(const Fpdu& fpdu, Output& out);
-/// `segments`: those that it came in.
-void write_line(const Message& message, std::uint32_t segments, Output& out);
+/// `segments`: those that it came in. `kbtp_seen`: the connection speaks KBTP, so that it matters why this is
+/// none.
+void write_line(const Message& message, std::uint32_t segments, bool kbtp_seen, Output& out);
 void write_line(const TcpEnd& end, Output& out);
 void write_line(const Missing& missing, Output& out);
 void write_line(const Note& note, Output& out);

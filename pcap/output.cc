@@ -43,7 +43,7 @@ Output& Output::spaces(std::size_t n) {
   return *this;
 }
 
-Output& Output::number(std::uint64_t value) {
+Output& Output::long_number(std::uint64_t value) {
   char* to = room(kMostDigits);
   used_ += static_cast<std::size_t>(std::to_chars(to, to + kMostDigits, value).ptr - to);
   return *this;

@@ -42,7 +42,9 @@ class Output {
     return *this;
   }
   Output& spaces(std::size_t n);
-  Output& number(std::uint64_t value);
+  Output& number(std::uint64_t value) {
+    return value < 10 ? sign(static_cast<char>('0' + value)) : long_number(value);
+  }
   /// At least `width` columns, filled with spaces on the left.
   Output& number(std::uint64_t value, std::size_t width);
   /// "0x" and at least `digits` digits.
@@ -74,6 +76,7 @@ class Output {
  private:
   static constexpr std::size_t kBig = std::size_t{64} << 10;
 
+  Output& long_number(std::uint64_t value);
   char* room(std::size_t n) {
     if (buffer_.size() - used_ < n) buffer_.resize(2 * buffer_.size() + n);
     return buffer_.data() + used_;

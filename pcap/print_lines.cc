@@ -18,8 +18,9 @@ void add(const Annotation& from, Annotation& to) {
 }
 
 struct EventWriter {
+  bool kbtp_seen;
   Output& out;
-  void operator()(const Message& message) const { write_line(message, 1, out); }
+  void operator()(const Message& message) const { write_line(message, 1, kbtp_seen, out); }
   void operator()(const auto& what) const { write_line(what, out); }
 };
 
@@ -33,11 +34,14 @@ bool leaves_messages_open(const Event& event) {
 
 }  // namespace
 
-LinePrinter::Stream& LinePrinter::stream(const ConnectionInfo& connection) {
+/// The state of the connection of `event`, which is the next.
+LinePrinter::Stream& LinePrinter::stream(const ConnectionInfo& connection, const Event& event) {
   if (latest_ == nullptr || latest_number_ != connection.number) {
     latest_ = &streams_[connection.number];
     latest_number_ = connection.number;
   }
+  const auto* message = event.as<Message>();
+  if (message != nullptr && message->kbtp) latest_->kbtp_seen = true;
   return *latest_;
 }
 
@@ -75,8 +79,9 @@ void LinePrinter::end_line(const Annotation& annotation) {
 
 void LinePrinter::heading(const ConnectionInfo& connection, const Event& event,
                           const Annotation& annotation) {
-  begin_line(stream(connection), connection, event.from, event.frame);
-  std::visit(EventWriter{output_}, event.what);
+  Stream& stream = this->stream(connection, event);
+  begin_line(stream, connection, event.from, event.frame);
+  std::visit(EventWriter{stream.kbtp_seen, output_}, event.what);
   since(event.first, event.frame);
   end_line(annotation);
 }
@@ -137,7 +142,7 @@ bool LinePrinter::collect(Stream& stream, const ConnectionInfo& connection, cons
 
 void LinePrinter::event(const ConnectionInfo& connection, const Event& event, const Annotation& annotation,
                         bool wanted) {
-  Stream& stream = this->stream(connection);
+  Stream& stream = this->stream(connection, event);
   if (const auto* fpdu = event.as<Fpdu>(); fpdu != nullptr) {
     if (collect(stream, connection, event, *fpdu, annotation, wanted)) return;
   } else if (const auto* message = event.as<Message>(); message != nullptr) {
@@ -147,7 +152,7 @@ void LinePrinter::event(const ConnectionInfo& connection, const Event& event, co
       if (!wanted && !pending.wanted) return;
       add(annotation, pending.added);
       begin_line(stream, connection, event.from, event.frame);
-      write_line(*message, count, output_);
+      write_line(*message, count, stream.kbtp_seen, output_);
       since(event.first, event.frame);
       return end_line(pending.added);
     }

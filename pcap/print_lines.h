@@ -47,10 +47,11 @@ class LinePrinter {
   };
   struct Stream {
     bool announced = false;
+    bool kbtp_seen = false;
     std::array<Pending, 2> pending;  ///< by Side
   };
 
-  Stream& stream(const ConnectionInfo& connection);
+  Stream& stream(const ConnectionInfo& connection, const Event& event);
   [[nodiscard]] bool collect(Stream& stream, const ConnectionInfo& connection, const Event& event,
                              const Fpdu& fpdu, const Annotation& annotation, bool wanted);
   void flush(Stream& stream, const ConnectionInfo& connection, Side side);

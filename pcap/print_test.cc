@@ -128,6 +128,24 @@ TEST(Lines, AMessageIsShownWhenOneOfItsSegmentsFits) {
   EXPECT_EQ(lines(talk.frames, false, "ddp.to==0x1065"), "");
 }
 
+TEST(Lines, SayWhyAMessageIsNoKbtpOnceTheConnectionSpokeIt) {
+  Conversation talk = started();
+  const auto say = [&](std::uint32_t msn, Octets octets) {
+    talk.say(true, untagged(Opcode::send, 0, msn, 0, true, octets));
+  };
+  auto unknown = wire::encode(wire::Request(wire::Free{.head = {7, 3, 0, 0}}));
+  unknown[1] = std::byte{0x63};
+  say(1, unknown);
+  say(2, wire::encode(wire::Hello{}));
+  say(3, unknown);
+  const std::string text = lines(talk.frames);
+  EXPECT_NE(text.find("Send                 24 octets, MSN 1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("KBTP ?               24 octets, opcode not assigned (KBTP-5.1-02, octet 1), version 1 "
+                      "opcode 0x63 flags 0x0000 request 0x7 handle 3\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Lines, TellWhatAnAnalysisAdds) {
   Conversation talk = started();
   Annotation annotation;
