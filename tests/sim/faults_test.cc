@@ -14,7 +14,7 @@
 namespace kbtp::sim {
 namespace {
 
-constexpr std::uint64_t kSeeds = 300;
+constexpr std::uint64_t kSeeds = 1000;
 
 struct Unrepaired {
   std::string name;
