@@ -1,6 +1,7 @@
 #include "tests/sim/engine_end.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -13,7 +14,7 @@ namespace {
 /// What two sockets' buffers hold of one direction: little, so that a stalled reader is felt soon.
 constexpr std::size_t kInFlight = 6000;
 /// Segments of all kinds of networks, and some that cut FPDUs small.
-constexpr std::size_t kEmss[] = {1460, 536, 8948, 256};
+constexpr std::array<std::size_t, 4> kEmss{1460, 536, 8948, 256};
 
 }  // namespace
 
@@ -37,7 +38,7 @@ void End::accepted(std::shared_ptr<ListenerState> listener) {
 
 void End::established() {
   if (dead_) return;
-  engine_->start(kEmss[host_.scheduler.below(std::size(kEmss))]);
+  engine_->start(kEmss[host_.scheduler.below(kEmss.size())]);
   wake();
   arm_timer();
 }

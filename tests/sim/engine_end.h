@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -32,7 +33,7 @@ struct ListenerState {
 
 struct EngineConnection {
   bool severed = false;
-  std::shared_ptr<End> ends[2];
+  std::array<std::shared_ptr<End>, 2> ends;
   void cut();
 };
 

@@ -1,6 +1,7 @@
 #include "tests/sim/world.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <utility>
@@ -34,8 +35,8 @@ Shape draw_shape(std::mt19937_64& random) {
   shape.disturbance = 150 + below(8) * 300;
 
   target::TargetConfig& config = shape.config;
-  constexpr std::uint32_t kSizes[] = {64, 512, 512, 4096};
-  config.block_size = kSizes[below(std::size(kSizes))];
+  constexpr std::array<std::uint32_t, 4> kSizes{64, 512, 512, 4096};
+  config.block_size = kSizes[below(kSizes.size())];
   config.reserve = 1 + below(4);
   config.handles = 60;
   config.max_inline = 64 + static_cast<std::uint32_t>(below(3)) * 64;
@@ -52,8 +53,8 @@ Shape draw_shape(std::mt19937_64& random) {
   config.direct.abandonment =
       below(2) == 0 ? target::Abandonment::end_connection : target::Abandonment::invalidate_partition;
   // The wraps of ticket, slot and sign are where a comparison may be wrong.
-  constexpr std::uint32_t kFirst[] = {0, 0xFFFF'FFFB, 0x7FFF'FFFC, 12345};
-  config.direct.first_ticket = kFirst[below(std::size(kFirst))];
+  constexpr std::array<std::uint32_t, 4> kFirst{0, 0xFFFF'FFFB, 0x7FFF'FFFC, 12345};
+  config.direct.first_ticket = kFirst[below(kFirst.size())];
   const bool several_domains = !shape.direct && below(3) == 0;
   std::uint32_t quotas = 0;
   for (const Named& named : kNamed) {
