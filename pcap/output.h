@@ -3,9 +3,9 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -31,8 +31,7 @@ class Output {
   explicit Output(int fd, bool colour = false);
 
   Output& text(std::string_view text) {
-    char* to = room(text.size());
-    std::memcpy(to, text.data(), text.size());
+    std::copy(text.begin(), text.end(), room(text.size()));
     used_ += text.size();
     return *this;
   }
