@@ -157,14 +157,17 @@ Expected<Packet, FrameProblem> EspStage::open(const EspPacket& packet, bool in_u
 
   EspSeen seen{spi, 0, false, in_udp};
   Expected<EspContent, EspFailure> content = unexpected(EspFailure::icv);
+  bool malformed = true;  // for every key
   const bool patient = live.account.opened == 0 && live.account.icv_wrong < kPatience;
   for (auto at = live.candidates.begin(); at != live.candidates.end(); ++at) {
     content = at->open(packet.payload, patient, scratch, seen.sequence);
-    if (!content && content.error() == EspFailure::icv) continue;
-    std::rotate(live.candidates.begin(), at, std::next(at));
-    break;
+    if (content) {
+      std::rotate(live.candidates.begin(), at, std::next(at));
+      break;
+    }
+    malformed = malformed && content.error() == EspFailure::malformed;
   }
-  if (!content && content.error() == EspFailure::malformed) {
+  if (!content && malformed) {
     ++live.account.malformed;
     return problem(Kind::malformed, "an ESP packet whose lengths do not fit its algorithms");
   }
