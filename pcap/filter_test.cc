@@ -2,6 +2,7 @@
 
 #include <array>
 #include <gtest/gtest.h>
+#include <random>
 
 namespace kbtp::trace {
 namespace {
@@ -158,6 +159,27 @@ TEST(FilterErrors, SayWhatWouldDo) {
   EXPECT_NE(error_of("version == 1").text.find("one.version, other.version"), std::string::npos);
   EXPECT_NE(error_of("op == STORE").text.find("LOAD, ALLOC_STORE, RDMA Write"), std::string::npos);
   EXPECT_NE(error_of("op = 1").text.find("=="), std::string::npos);
+}
+
+TEST_F(FilterTest, AnyTextIsTakenOrRefusedAtAColumnInIt) {
+  constexpr std::array<std::string_view, 24> kPieces{
+      "op", "stag", "src", "time", "data", "last", "==", "!=", "<",  ">=", "~",     "&&",
+      "||", "!",    "(",   ")",    "LOAD", "0x1f", "7",  "-1", "4b", ":",  "\"a\"", " "};
+  std::mt19937 random(1);
+  std::size_t taken = 0;
+  for (int i = 0; i < 50'000; ++i) {
+    std::string expression;
+    for (std::size_t n = random() % 9; n > 0; --n) expression += kPieces[random() % kPieces.size()];
+    if (const auto filter = Filter::compile(expression, kGroups)) {
+      ++taken;
+      static_cast<void>(filter->matches(record_));
+    } else {
+      EXPECT_GE(filter.error().column, 1U) << expression;
+      EXPECT_LE(filter.error().column, expression.size() + 1) << expression;
+      EXPECT_FALSE(filter.error().text.empty()) << expression;
+    }
+  }
+  EXPECT_GT(taken, 100U);
 }
 
 TEST(FilterFields, AreToldForMarking) {
