@@ -143,6 +143,54 @@ class Analyzer::Connection {
     }
   }
 
+  // --- InfiniBand ----------------------------------------------------------------------------------------
+
+  void on(const IbPacket& ib) {
+    const ib::Packet& packet = ib.packet;
+    if (ib.error != nullptr) find(*out_, Severity::error, "ib-malformed", ib.error);
+    if (ib.icrc == IcrcState::bad)
+      return find(*out_, Severity::error, "icrc-bad", "the ICRC is wrong (IBTA Volume 1, 7.8.1)");
+    if (packet.bth.opcode.value == ib::kCongestionNotification)
+      find(*out_, Severity::note, "congestion", "the receiver was told of congestion by the network");
+    if (ib.order == PsnOrder::repeated)
+      find(*out_, Severity::warning, "psn-repeated", fmt::format("PSN {} was sent before", packet.bth.psn));
+    if (ib.order == PsnOrder::gap)
+      find(*out_, Severity::warning, "psn-gap",
+           fmt::format("{} packets in front of it were not seen", ib.missing_psns));
+    if (packet.reth && ib.order != PsnOrder::repeated)
+      touches(packet.reth->remote_key, packet.reth->virtual_address);
+    if (packet.atomic && ib.order != PsnOrder::repeated)
+      touches(packet.atomic->remote_key, packet.atomic->virtual_address);
+    const auto kind = packet.aeth ? packet.aeth->kind() : ib::Aeth::Kind::ack;
+    if (kind != ib::Aeth::Kind::ack) {
+      const bool refused = kind == ib::Aeth::Kind::nak && packet.aeth->value() != 0;
+      find(*out_, refused ? Severity::error : Severity::warning,
+           kind == ib::Aeth::Kind::rnr_nak ? "rnr-nak" : "nak",
+           fmt::format("{} for PSN {}", describe(*packet.aeth), packet.bth.psn));
+    }
+    if (ib.answers && ib.answers->complete) answered_by(*ib.answers, kind != ib::Aeth::Kind::ack);
+  }
+
+  void answered_by(const IbAnswer& answer, bool refused) {
+    const bool atomic =
+        answer.operation == ib::Operation::compare_swap || answer.operation == ib::Operation::fetch_add;
+    const bool read = answer.operation == ib::Operation::read_request;
+    const std::uint64_t octets = read ? answer.dma_length : sizeof(std::uint64_t);
+    this->answer(answer.request,
+                 {.kind = read ? Answered::Kind::read : Answered::Kind::atomic, .octets = octets}, "");
+    if (answer.requests > 1) say(fmt::format("{} requests at once", answer.requests));
+    // Of Sends and Writes it tells that they have arrived, no more; of what was refused not even that.
+    if (!(read || atomic) || refused) answered_.reset();
+  }
+
+  void on(const CmMessage& message) {
+    if (!message.cm.reject_reason) return;
+    const std::string_view why = ib::describe_reject(*message.cm.reject_reason);
+    find(*out_, Severity::error, "rejected",
+         fmt::format("the connection is rejected: {}",
+                     why.empty() ? fmt::format("reason {}", *message.cm.reject_reason) : std::string(why)));
+  }
+
   // --- FPDUs ---------------------------------------------------------------------------------------------
 
   void on(const Fpdu& fpdu) {

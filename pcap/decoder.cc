@@ -4,7 +4,16 @@
 #include <utility>
 #include <vector>
 
+#include "pcap/ib_decoder.h"
+
 namespace kbtp::trace {
+
+std::string ConnectionInfo::end_text(Side side) const {
+  std::string text = address(side).to_string();
+  if (transport == Transport::tcp) return text;
+  text.resize(text.rfind(':'));
+  return text.starts_with('[') ? text.substr(1, text.size() - 2) : text;
+}
 
 /// A connection that still may get segments.
 class Decoder::Live {
@@ -154,8 +163,14 @@ void Decoder::frame(const FrameView& frame) {
   }
   const auto* segment = packet ? std::get_if<TcpSegment>(&*packet) : nullptr;
   if (segment == nullptr) {
-    return observer_.on_other_frame(
-        frame, packet ? FrameProblem{FrameProblem::Kind::other_protocol, "not TCP"} : packet.error());
+    FrameProblem problem =
+        packet ? FrameProblem{FrameProblem::Kind::other_protocol, "not TCP"} : packet.error();
+    if (const auto roce = packet ? find_ib(*packet) : std::nullopt) {
+      const auto done = ib().packet(*roce, FrameRef{frame.number, frame.time_ns});
+      if (done) return;
+      problem = done.error();
+    }
+    return observer_.on_other_frame(frame, problem);
   }
   Live& live = find(*segment);
   live.take(*segment, FrameRef{frame.number, frame.time_ns});
@@ -172,6 +187,14 @@ void Decoder::finish() {
   for (auto at = live_.begin(); at != live_.end(); ++at) rest.push_back(at);
   std::ranges::sort(rest, {}, [](const Order::iterator& at) { return (*at)->number(); });
   for (const auto at : rest) end(at);
+  if (ib_) ib_->finish();
 }
+
+IbDecoder& Decoder::ib() {
+  if (!ib_) ib_ = std::make_unique<IbDecoder>(options_, observer_, limits_, connections_);
+  return *ib_;
+}
+
+std::uint64_t Decoder::dropped() const { return dropped_ + (ib_ ? ib_->dropped() : 0); }
 
 }  // namespace kbtp::trace

@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "pcap/defragment.h"
@@ -17,17 +20,32 @@
 
 namespace kbtp::trace {
 
-/// A TCP connection, as far as it has been seen.
+enum class Transport : std::uint8_t {
+  tcp,
+  rocev2,
+  rocev1,
+};
+inline constexpr std::array<std::string_view, 3> kTransportNames{"tcp", "rocev2", "rocev1"};
+[[nodiscard]] constexpr std::string_view to_string(Transport transport) {
+  return kTransportNames[static_cast<std::size_t>(transport)];
+}
+
+/// A TCP connection, or a pair of queue pairs that talk to each other, as far as it has been seen. The client
+/// of queue pairs is who sent the REQ, or else who sent first.
 struct ConnectionInfo {
   std::uint64_t number = 0;  ///< 1 for the first of the capture
-  TransportAddress client, server;
-  bool opening_seen = false;                      ///< the client's SYN is in the capture
-  bool is_iwarp = false;                          ///< as IwarpStream::is_iwarp(), of either direction
-  std::array<Reassembler::Counters, 2> counters;  ///< by the Side that sent; at the end
+  Transport transport = Transport::tcp;
+  TransportAddress client, server;                 ///< ports are 0 unless TCP
+  std::array<std::optional<std::uint32_t>, 2> qp;  ///< by Side, its own; as learnt up to now
+  bool opening_seen = false;                       ///< the client's SYN, or its REQ, is in the capture
+  bool is_iwarp = false;                           ///< as IwarpStream::is_iwarp(), of either direction
+  std::array<Reassembler::Counters, 2> counters;   ///< by the Side that sent; at the end
 
   [[nodiscard]] const TransportAddress& address(Side side) const {
     return side == Side::client ? client : server;
   }
+  /// Address and port, or the address alone where there are queue pairs.
+  [[nodiscard]] std::string end_text(Side side) const;
 };
 
 /// Who is told. What is handed over is valid during the call.
@@ -38,7 +56,7 @@ class Observer {
   virtual void on_event(const ConnectionInfo& connection, const Event& event) = 0;
   /// It ended, or the capture did, or it made room for others: the last call about it.
   virtual void on_end(const ConnectionInfo& connection) = 0;
-  /// A frame without a TCP segment.
+  /// A frame without a TCP segment or an InfiniBand packet.
   virtual void on_other_frame(const FrameView& frame, const FrameProblem& problem) = 0;
 };
 
@@ -46,7 +64,10 @@ class Observer {
 struct DecoderLimits {
   std::size_t connections = 65536;                   ///< beyond it the one that was silent longest ends
   std::size_t held_octets = std::size_t{128} << 20;  ///< of all connections together, likewise
+  // Both count for TCP connections and for queue pairs, each by themselves.
 };
+
+class IbDecoder;
 
 class Decoder {
  public:
@@ -56,12 +77,12 @@ class Decoder {
   ~Decoder();
 
   void frame(const FrameView& frame);
-  /// The capture is over: ends every connection, in the order of their first segments.
+  /// The capture is over: ends every connection, in the order of their first segments, those of TCP first.
   void finish();
 
   [[nodiscard]] std::uint64_t frames() const { return frames_; }
   /// Connections that ended early to make room.
-  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
+  [[nodiscard]] std::uint64_t dropped() const;
 
  private:
   class Live;
@@ -69,11 +90,13 @@ class Decoder {
 
   Live& find(const TcpSegment& segment);
   void end(Order::iterator at);
+  [[nodiscard]] IbDecoder& ib();
 
   DecodeOptions options_;
   Observer& observer_;
   DecoderLimits limits_;
   Defragmenter fragments_;
+  std::unique_ptr<IbDecoder> ib_;  ///< once there is an InfiniBand packet
   Order live_;
   std::unordered_map<Flow, Order::iterator, FlowHash> by_flow_;
   std::uint64_t connections_ = 0;

@@ -60,6 +60,10 @@ Event owned(const Event& event, std::size_t max_kept) {
   } else if (auto* message = std::get_if<Message>(&copy.what)) {
     message->octets = copy.octets;
     if (message->kbtp) move_inline_data(*message->kbtp, event.octets, copy.octets);
+  } else if (auto* ib = std::get_if<IbPacket>(&copy.what)) {
+    ib->packet.payload = moved(ib->packet.payload, event.octets, copy.octets);
+  } else if (auto* cm = std::get_if<CmMessage>(&copy.what)) {
+    cm->cm.private_data = moved(cm->cm.private_data, event.octets, copy.octets);
   }
   return copy;
 }

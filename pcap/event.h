@@ -1,5 +1,6 @@
 // What happened on one connection, read from a capture: MPA start-up frames, FPDUs with their DDP and RDMAP
-// headers, Sends put together and decoded as KBTP, ends of the TCP stream, octets that the capture lacks.
+// headers, ends of the TCP stream, octets that the capture lacks; InfiniBand packets and what the
+// Communication Manager said; on either, Sends put together and decoded as KBTP.
 //
 // Decoding is lenient where the codecs are strict: an FPDU is an event whatever is wrong with it, and carries
 // the error that a right receiver would answer with as far as that needs no state.
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "pcap/ib_event.h"
 #include "pcap/reassembly.h"
 #include "proto/wire/message.h"
 #include "rdmap_binding/ddp/segment.h"
@@ -95,14 +97,18 @@ struct Fpdu {
   [[nodiscard]] Octets payload() const;
 };
 
-/// A whole message of the Send family (QN 0): comes right behind the FPDU that completed it. Only messages
-/// that a receiver can deliver: segments in sequence, CRCs not bad, no error in their headers.
+/// A whole message of the Send family (QN 0, or InfiniBand's Sends): comes right behind the FPDU or packet
+/// that completed it. Only messages that a receiver can deliver: segments in sequence, CRCs not bad, no error
+/// in their headers.
 struct Message {
+  /// The kind of Send. InfiniBand's map to RDMAP's: with the SE bit those with Solicited Event.
   rdmap::Opcode opcode = rdmap::Opcode::send;
-  std::uint32_t msn = 0;
-  std::optional<std::uint32_t> invalidate_stag;  ///< Send with Invalidate
+  std::uint32_t msn = 0;                         ///< iWARP
+  std::optional<std::uint32_t> invalidate_stag;  ///< or R_Key: Send with Invalidate
   Octets octets;
   wire::Decoded<wire::Message> kbtp;
+  std::optional<std::uint32_t> psn = std::nullopt;        ///< InfiniBand: of its first packet
+  std::optional<std::uint32_t> immediate = std::nullopt;  ///< InfiniBand: that came with it
 };
 
 /// The stream ends here.
@@ -128,10 +134,10 @@ struct Event {
   Side from = Side::client;
   FrameRef first;  ///< that brought its first octet
   FrameRef frame;  ///< with which it was whole and in order: events of a connection are in this order
-  std::uint64_t offset = 0;  ///< stream offset of its first octet
-  std::variant<Startup, BadStartup, Fpdu, Message, TcpEnd, Missing, Note> what;
+  std::uint64_t offset = 0;  ///< stream offset of its first octet; TCP only
+  std::variant<Startup, BadStartup, Fpdu, Message, TcpEnd, Missing, Note, IbPacket, CmMessage> what;
   /// What it was read from: the start-up frame, the FPDU from its first marker or length to its CRC, the
-  /// message put together; as far as it is there. Else empty.
+  /// message put together, the packet from BTH to ICRC, the MAD; as far as it is there. Else empty.
   Octets octets;
   std::shared_ptr<const std::vector<std::byte>> storage;  ///< of an owned event
 

@@ -161,7 +161,47 @@ std::string text(const Message& message) {
     line = fmt::format("message of {} octets that is not KBTP: {}", message.octets.size(),
                        message.kbtp.error().what);
   }
+  if (message.psn) return line + fmt::format(" (PSN {})", *message.psn);
   return line + fmt::format(" (QN 0 MSN {})", message.msn);
+}
+
+std::string_view text(IcrcState icrc) {
+  switch (icrc) {
+    case IcrcState::good:
+      return "ICRC good";
+    case IcrcState::bad:
+      return "ICRC bad";
+    case IcrcState::unknown:
+      return "ICRC unknown";
+  }
+  return {};
+}
+
+std::string text(const IbPacket& ib) {
+  const ib::Packet& packet = ib.packet;
+  std::string line = fmt::format("{} QP {:#x} PSN {}", to_string(packet.bth.opcode),
+                                 packet.bth.destination_qp, packet.bth.psn);
+  if (packet.reth)
+    line += fmt::format(", {} octets at R_Key {:#010x} VA {:#x}", packet.reth->dma_length,
+                        packet.reth->remote_key, packet.reth->virtual_address);
+  if (packet.atomic)
+    line +=
+        fmt::format(", R_Key {:#010x} VA {:#x}", packet.atomic->remote_key, packet.atomic->virtual_address);
+  if (packet.aeth) line += fmt::format(", {}, MSN {}", describe(*packet.aeth), packet.aeth->msn);
+  if (packet.atomic_original) line += fmt::format(", original value {:#x}", *packet.atomic_original);
+  if (packet.immediate) line += fmt::format(", immediate {:#010x}", *packet.immediate);
+  if (packet.payload_length != 0) line += fmt::format(", payload of {} octets", packet.payload_length);
+  line += fmt::format(", {}", text(ib.icrc));
+  if (ib.error != nullptr) line += fmt::format("; wrong: {}", ib.error);
+  return line;
+}
+
+std::string text(const ib::CmMessage& cm) {
+  std::string line =
+      fmt::format("CM {} ID {:#010x} > {:#010x}", to_string(cm.kind), cm.local_id, cm.remote_id);
+  if (cm.qp) line += fmt::format(", QP {:#x}", *cm.qp);
+  if (cm.reject_reason) line += fmt::format(", reason {}", *cm.reject_reason);
+  return line;
 }
 
 }  // namespace
@@ -211,7 +251,8 @@ std::string describe(const Event& event) {
           [](const Fpdu& e) { return text(e); }, [](const Message& e) { return text(e); },
           [](const TcpEnd& e) { return std::string(e.kind == TcpEnd::Kind::fin ? "TCP FIN" : "TCP RST"); },
           [](const Missing& e) { return fmt::format("{} octets are lacking in the capture", e.length); },
-          [](const Note& e) { return e.text; }},
+          [](const Note& e) { return e.text; }, [](const IbPacket& e) { return text(e); },
+          [](const CmMessage& e) { return text(e.cm); }},
       event.what);
 }
 

@@ -48,10 +48,17 @@ void add_terminate(const TerminateReading& reading, const PlaceOf& place, Record
 /// its header goes.
 void add_message(const Message& message, const wire::Assignment& assignment, bool kbtp_seen, Record& record,
                  TextStore& texts);
+/// `packet`: from the BTH on, as far as captured.
+void add_ib_packet(const IbPacket& ib, Octets packet, Record& record);
+void add_cm(const CmMessage& message, Octets mad, Record& record, TextStore& texts);
+/// Less the zeros at its end.
+[[nodiscard]] Octets without_zeros(Octets octets);
+
 
 [[nodiscard]] std::span<const FieldInfo> frame_fields();
 [[nodiscard]] std::span<const FieldInfo> iwarp_fields();
 [[nodiscard]] std::span<const FieldInfo> terminate_fields();
 [[nodiscard]] std::span<const FieldInfo> kbtp_fields();
+[[nodiscard]] std::span<const FieldInfo> ib_fields();
 
 }  // namespace kbtp::trace

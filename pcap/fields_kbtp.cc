@@ -28,7 +28,10 @@ constexpr std::array kFields{
     FieldInfo{"message.carrier", text, "the kind of Send that brought it (RFC 5040 4.2)", decimal, 0,
               kCarriers},
     FieldInfo{"message.msn", number, "its Message Sequence Number (RFC 5041 4.3)"},
-    FieldInfo{"message.invalidate_stag", number, "Invalidate STag (RFC 5040 4.1)", hex32},
+    FieldInfo{"message.psn", number, "InfiniBand: PSN of its first packet (IBTA 9.2.10)"},
+    FieldInfo{"message.immediate", number, "InfiniBand: Immediate Data (IBTA 9.3.6)", hex32},
+    FieldInfo{"message.invalidate_stag", number, "Invalidate STag (RFC 5040 4.1) or R_Key (IBTA 9.3.7)",
+              hex32},
     FieldInfo{"message.length", number, "octets, over all its segments"},
     FieldInfo{"message.octets", octets, "of a message that is not KBTP, the first 64"},
     FieldInfo{"kbtp.version", number, "Version (KBTP 5.1)"},
@@ -229,7 +232,12 @@ std::span<const FieldInfo> kbtp_fields() { return kFields; }
 void add_message(const Message& message, const wire::Assignment& assignment, bool kbtp_seen, Record& record,
                  TextStore& texts) {
   record.add(text_field(f("message.carrier"), carrier(message.opcode)));
-  record.add(number_field(f("message.msn"), message.msn));
+  if (message.psn) {
+    record.add(number_field(f("message.psn"), *message.psn));
+  } else {
+    record.add(number_field(f("message.msn"), message.msn));
+  }
+  if (message.immediate) record.add(number_field(f("message.immediate"), *message.immediate));
   if (message.invalidate_stag)
     record.add(number_field(f("message.invalidate_stag"), *message.invalidate_stag));
   record.add(number_field(f("message.length"), message.octets.size()));

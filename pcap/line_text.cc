@@ -10,11 +10,6 @@ namespace {
 constexpr std::size_t kTitleWidth = 19;
 constexpr std::size_t kShownOctets = 16;  ///< of a short message that is not KBTP
 
-void title(std::string_view text, Colour colour, Output& out) {
-  out.colour(colour).text(text).colour(Colour::none);
-  out.spaces(text.size() < kTitleWidth ? kTitleWidth - text.size() + 2 : 2);
-}
-
 Output& octets(std::uint64_t n, Output& out) { return out.number(n).text(n == 1 ? " octet" : " octets"); }
 Output& place(std::uint32_t stag, std::uint64_t to, Output& out) {
   return out.text("STag ").hex(stag, 8).text(" TO ").hex(to);
@@ -215,7 +210,7 @@ void kbtp_title(const wire::Message& message, Output& out) {
 /// What can be said of a message that should be KBTP.
 void not_kbtp(const Message& message, Output& out) {
   const wire::WireError& error = message.kbtp.error();
-  title("KBTP ?", Colour::yellow, out);
+  write_title("KBTP ?", Colour::yellow, out);
   octets(message.octets.size(), out).text(", ").colour(Colour::yellow).text(error.what).colour(Colour::none);
   out.text(" (").text(error.rule).text(", octet ").number(error.octet).sign(')');
   if (!error.header) return;
@@ -227,10 +222,15 @@ void not_kbtp(const Message& message, Output& out) {
 
 }  // namespace
 
+void write_title(std::string_view text, Colour colour, Output& out) {
+  out.colour(colour).text(text).colour(Colour::none);
+  out.spaces(text.size() < kTitleWidth ? kTitleWidth - text.size() + 2 : 2);
+}
+
 void write_line(const Startup& startup, Output& out) {
   const mpa::StartupFrame& frame = startup.frame;
   const bool request = frame.kind == mpa::StartupKind::request;
-  title(request ? "MPA Request" : "MPA Reply", Colour::cyan, out);
+  write_title(request ? "MPA Request" : "MPA Reply", Colour::cyan, out);
   if (frame.reject && !request) out.colour(Colour::red).text("REJECTED").colour(Colour::none).text(", ");
   out.text("revision ").number(frame.revision).text(frame.crc ? ", CRC" : ", no CRC");
   out.text(frame.markers ? ", markers" : ", no markers");
@@ -248,20 +248,20 @@ void write_line(const Startup& startup, Output& out) {
 }
 
 void write_line(const BadStartup& bad, Output& out) {
-  title("no MPA start-up", Colour::red, out);
+  write_title("no MPA start-up", Colour::red, out);
   if (!bad.error) return static_cast<void>(out.text("the stream ends inside a start-up frame"));
   out.text(mpa::to_string(bad.error->rule)).text(" at octet ").number(bad.error->octet);
 }
 
 void write_line(const Fpdu& fpdu, Output& out) {
   if (!fpdu.ddp) {
-    title("FPDU", Colour::yellow, out);
+    write_title("FPDU", Colour::yellow, out);
     octets(fpdu.ulpdu_length, out.text("ULPDU of ")).text(" without a DDP header that can be read");
     return oddities(fpdu, out);
   }
   const rdmap::OpcodeFacts* facts = rdmap::find_opcode(fpdu.rdmap.opcode);
   const bool terminate = fpdu.is(rdmap::Opcode::terminate) && fpdu.untagged() != nullptr;
-  title(facts != nullptr ? facts->name : "unknown RDMAP", terminate ? Colour::red : Colour::blue, out);
+  write_title(facts != nullptr ? facts->name : "unknown RDMAP", terminate ? Colour::red : Colour::blue, out);
   if (facts == nullptr) out.text("opcode ").hex(fpdu.rdmap.opcode).text(", ");
   if (terminate) {
     terminate_line(fpdu, out);
@@ -279,46 +279,56 @@ void write_line(const Message& message, std::uint32_t count, bool kbtp_seen, Out
   } else if (kbtp_seen) {
     not_kbtp(message, out);
   } else {
-    title(rdmap::facts(message.opcode).name, Colour::blue, out);
+    write_title(rdmap::facts(message.opcode).name, Colour::blue, out);
     octets(message.octets.size(), out);
-    out.text(", MSN ").number(message.msn);
+    if (message.psn) {
+      out.text(", PSN ").number(*message.psn);
+    } else {
+      out.text(", MSN ").number(message.msn);
+    }
     if (message.octets.size() <= kShownOctets && !message.octets.empty())
       out.colour(Colour::dim).text(", ").octets(message.octets).colour(Colour::none);
   }
-  if (message.invalidate_stag) out.text(", invalidates STag ").hex(*message.invalidate_stag, 8);
-  segments(count, out);
+  if (message.immediate) out.text(", immediate ").hex(*message.immediate, 8);
+  if (message.invalidate_stag)
+    out.text(message.psn ? ", invalidates R_Key " : ", invalidates STag ").hex(*message.invalidate_stag, 8);
+  if (message.psn) {
+    if (count > 1) out.text(", ").number(count).text(" packets");
+  } else {
+    segments(count, out);
+  }
 }
 
 void write_line(const TcpEnd& end, Output& out) {
   if (end.kind == TcpEnd::Kind::fin) {
-    title("TCP FIN", Colour::dim, out);
+    write_title("TCP FIN", Colour::dim, out);
     out.text("sends no more");
   } else {
-    title("TCP RST", Colour::red, out);
+    write_title("TCP RST", Colour::red, out);
     out.text("resets the connection");
   }
 }
 
 void write_line(const Missing& missing, Output& out) {
-  title("missing", Colour::yellow, out);
+  write_title("missing", Colour::yellow, out);
   octets(missing.length, out).text(" of the stream are not in the capture");
 }
 
 void write_line(const Note& note, Output& out) {
-  title("note", Colour::yellow, out);
+  write_title("note", Colour::yellow, out);
   out.text(note.text);
 }
 
 void write_tagged(rdmap::Opcode opcode, std::uint32_t stag, std::uint64_t to, Segments of, bool last,
                   Output& out) {
-  title(rdmap::facts(opcode).name, Colour::blue, out);
+  write_title(rdmap::facts(opcode).name, Colour::blue, out);
   place(stag, to, octets(of.octets, out).text(" to "));
   segments(of.count, out);
   if (!last) out.text(", its last segment was not seen");
 }
 
 void write_send(rdmap::Opcode opcode, std::uint32_t msn, Segments of, bool last, Output& out) {
-  title(rdmap::facts(opcode).name, Colour::blue, out);
+  write_title(rdmap::facts(opcode).name, Colour::blue, out);
   octets(of.octets, out).text(", MSN ").number(msn);
   segments(of.count, out);
   if (!last) out.text(", its last segment was not seen");

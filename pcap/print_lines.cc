@@ -24,6 +24,32 @@ struct EventWriter {
   void operator()(const auto& what) const { write_line(what, out); }
 };
 
+bool is_write(ib::Operation operation) {
+  return operation >= ib::Operation::write_first && operation <= ib::Operation::write_only_immediate;
+}
+
+void announce(const ConnectionInfo& connection, Output& out) {
+  const auto end = [&](Side side) {
+    out.text(connection.end_text(side));
+    const auto& qp = connection.qp[static_cast<std::size_t>(side)];
+    if (qp) out.text(" QP ").hex(*qp);
+  };
+  end(Side::client);
+  out.text(" > ");
+  end(Side::server);
+  switch (connection.transport) {
+    case Transport::tcp:
+      if (!connection.opening_seen) out.text(", opened before the capture began");
+      break;
+    case Transport::rocev2:
+      out.text(", RoCEv2");
+      break;
+    case Transport::rocev1:
+      out.text(", RoCEv1");
+      break;
+  }
+}
+
 /// Whether what was begun can still go on behind this.
 bool leaves_messages_open(const Event& event) {
   const auto* fpdu = event.as<Fpdu>();
@@ -48,8 +74,7 @@ LinePrinter::Stream& LinePrinter::stream(const ConnectionInfo& connection, const
 void LinePrinter::begin_line(Stream& stream, const ConnectionInfo& connection, Side side, FrameRef at) {
   if (!std::exchange(stream.announced, true)) {
     output_.colour(Colour::dim).text("stream ").number(connection.number).text(": ");
-    output_.text(connection.client.to_string()).text(" > ").text(connection.server.to_string());
-    if (!connection.opening_seen) output_.text(", opened before the capture began");
+    announce(connection, output_);
     output_.colour(Colour::none).end_line();
   }
   output_.number(at.number, kFrameWidth).text("  ");
@@ -143,6 +168,14 @@ bool LinePrinter::collect(Stream& stream, const ConnectionInfo& connection, cons
 void LinePrinter::event(const ConnectionInfo& connection, const Event& event, const Annotation& annotation,
                         bool wanted) {
   Stream& stream = this->stream(connection, event);
+  if (connection.transport != Transport::tcp) {
+    const auto* ib = event.as<IbPacket>();
+    if (ib != nullptr ? collect(stream, connection, event, *ib, annotation, wanted)
+                      : finish_ib(stream, connection, event, annotation, wanted))
+      return;
+    if (wanted) heading(connection, event, annotation);
+    return;
+  }
   if (const auto* fpdu = event.as<Fpdu>(); fpdu != nullptr) {
     if (collect(stream, connection, event, *fpdu, annotation, wanted)) return;
   } else if (const auto* message = event.as<Message>(); message != nullptr) {
@@ -162,10 +195,77 @@ void LinePrinter::event(const ConnectionInfo& connection, const Event& event, co
   if (wanted) heading(connection, event, annotation);
 }
 
+// --- InfiniBand ------------------------------------------------------------------------------------------
+
+void LinePrinter::flush_ib(Stream& stream, const ConnectionInfo& connection, Side side) {
+  PendingIb& pending = stream.pending_ib[static_cast<std::size_t>(side)];
+  const std::uint32_t count = std::exchange(pending.count, 0);
+  if (count == 0 || !pending.wanted) return;
+  begin_line(stream, connection, side, pending.last_frame);
+  write_packets(pending.first, pending.last, {pending.octets, count}, output_);
+  since(pending.first_frame, pending.last_frame);
+  end_line(pending.added);
+}
+
+/// Whether the packet was counted to a message that is told later.
+bool LinePrinter::collect(Stream& stream, const ConnectionInfo& connection, const Event& event,
+                          const IbPacket& ib, const Annotation& annotation, bool wanted) {
+  const ib::OperationFacts* facts = ib.facts();
+  PendingIb& pending = stream.pending_ib[static_cast<std::size_t>(event.from)];
+  const bool payload = facts != nullptr && facts->payload;
+  // What carries no payload goes between the packets of a message without ending it.
+  if (!payload || !ib.sound() || each_segment_) return false;
+
+  const bool goes_on = facts->place == ib::Place::middle || facts->place == ib::Place::last;
+  const bool fits =
+      pending.count != 0 && goes_on && ((pending.last.bth.psn + 1) & ib::kPsnMask) == ib.packet.bth.psn;
+  if (!fits) {
+    flush_ib(stream, connection, event.from);
+    pending.octets = 0;
+    pending.first = ib.packet;
+    pending.first_frame = event.first;
+    pending.wanted = false;
+    pending.added.clear();
+  }
+  ++pending.count;
+  pending.octets += ib.packet.payload_length;
+  pending.last = ib.packet;
+  pending.last_frame = event.frame;
+  pending.wanted = pending.wanted || wanted;
+  add(annotation, pending.added);
+  // Behind the last packet of a Send its message comes, when it could be put together.
+  const bool ends = facts->place == ib::Place::last || facts->place == ib::Place::only;
+  const bool send = !facts->reth && !facts->response && !is_write(facts->operation);
+  if (ends && !send) flush_ib(stream, connection, event.from);
+  return true;
+}
+
+/// A message, or what the Communication Manager says: its packets are told with it.
+bool LinePrinter::finish_ib(Stream& stream, const ConnectionInfo& connection, const Event& event,
+                            const Annotation& annotation, bool wanted) {
+  PendingIb& pending = stream.pending_ib[static_cast<std::size_t>(event.from)];
+  const std::uint32_t count = std::exchange(pending.count, 0);
+  if (count == 0) return false;
+  if (!wanted && !pending.wanted) return true;
+  add(annotation, pending.added);
+  begin_line(stream, connection, event.from, event.frame);
+  if (const auto* message = event.as<Message>()) {
+    write_line(*message, count, stream.kbtp_seen, output_);
+  } else if (const auto* cm = event.as<CmMessage>()) {
+    write_line(*cm, output_);
+  }
+  since(event.first, event.frame);
+  end_line(pending.added);
+  return true;
+}
+
 void LinePrinter::end(const ConnectionInfo& connection) {
   const auto at = streams_.find(connection.number);
   if (at == streams_.end()) return;
-  for (const Side side : {Side::client, Side::server}) flush(at->second, connection, side);
+  for (const Side side : {Side::client, Side::server}) {
+    flush(at->second, connection, side);
+    flush_ib(at->second, connection, side);
+  }
   streams_.erase(at);
   latest_ = nullptr;
 }

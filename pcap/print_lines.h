@@ -45,16 +45,31 @@ class LinePrinter {
     FrameRef first, last;
     Annotation added;
   };
+  /// Packets of InfiniBand that were seen of a message.
+  struct PendingIb {
+    std::uint32_t count = 0;  ///< 0: none
+    std::uint64_t octets = 0;
+    ib::Packet first, last;  ///< their payloads are gone
+    FrameRef first_frame, last_frame;
+    bool wanted = false;
+    Annotation added;
+  };
   struct Stream {
     bool announced = false;
     bool kbtp_seen = false;
-    std::array<Pending, 2> pending;  ///< by Side
+    std::array<Pending, 2> pending;       ///< by Side
+    std::array<PendingIb, 2> pending_ib;  ///< by Side
   };
 
   Stream& stream(const ConnectionInfo& connection, const Event& event);
   [[nodiscard]] bool collect(Stream& stream, const ConnectionInfo& connection, const Event& event,
                              const Fpdu& fpdu, const Annotation& annotation, bool wanted);
   void flush(Stream& stream, const ConnectionInfo& connection, Side side);
+  [[nodiscard]] bool collect(Stream& stream, const ConnectionInfo& connection, const Event& event,
+                             const IbPacket& ib, const Annotation& annotation, bool wanted);
+  [[nodiscard]] bool finish_ib(Stream& stream, const ConnectionInfo& connection, const Event& event,
+                               const Annotation& annotation, bool wanted);
+  void flush_ib(Stream& stream, const ConnectionInfo& connection, Side side);
   void begin_line(Stream& stream, const ConnectionInfo& connection, Side side, FrameRef at);
   void since(FrameRef first, FrameRef last);
   void end_line(const Annotation& annotation);

@@ -9,7 +9,7 @@ namespace {
 
 /// In the order of Event::what.
 constexpr std::array<std::string_view, std::variant_size_v<decltype(Event::what)>> kEvents{
-    "startup", "bad-startup", "fpdu", "message", "end", "missing", "note"};
+    "startup", "bad-startup", "fpdu", "message", "end", "missing", "note", "ib-packet", "cm"};
 constexpr std::array<std::string_view, 2> kSides{"client", "server"};
 constexpr std::array<std::string_view, 2> kEnds{"fin", "rst"};
 constexpr std::array<std::string_view, 3> kSeverities{"note", "warning", "error"};
@@ -24,10 +24,11 @@ constexpr std::array kFields{
     FieldInfo{"frame.time", fixed, "seconds since 1970 of that frame", decimal, 9},
     FieldInfo{"frame.relative", fixed, "seconds since the first frame of the capture", decimal, 9},
     FieldInfo{"stream", number, "number of the connection, counted from 1"},
+    FieldInfo{"transport", text, "what carries the stream", decimal, 0, kTransportNames},
     FieldInfo{"from", text, "who sent it; the client opened the connection", decimal, 0, kSides},
-    FieldInfo{"src", text, "address and port of the sender"},
+    FieldInfo{"src", text, "address and port of the sender; InfiniBand: address alone"},
     FieldInfo{"src.port", number, "port of the sender"},
-    FieldInfo{"dst", text, "address and port of the receiver"},
+    FieldInfo{"dst", text, "address and port of the receiver; InfiniBand: address alone"},
     FieldInfo{"dst.port", number, "port of the receiver"},
     FieldInfo{"stream.offset", number, "octets of the direction in front of it"},
     FieldInfo{"tcp.end", text, "how the direction ended", decimal, 0, kEnds},
@@ -45,8 +46,8 @@ consteval const FieldInfo* f(std::string_view name) { return field_of(kFields, n
 std::span<const FieldInfo> frame_fields() { return kFields; }
 
 std::span<const std::span<const FieldInfo>> field_groups() {
-  static const std::array groups{frame_fields(), iwarp_fields(), terminate_fields(), kbtp_fields(),
-                                 analysis_fields()};
+  static const std::array groups{frame_fields(), iwarp_fields(), terminate_fields(),
+                                 kbtp_fields(),  ib_fields(),    analysis_fields()};
   return groups;
 }
 
@@ -54,7 +55,7 @@ RecordBuilder::Ends& RecordBuilder::ends(const ConnectionInfo& connection) {
   Ends& ends = ends_[connection.number % ends_.size()];
   if (ends.connection != connection.number) {
     ends.connection = connection.number;
-    ends.addresses = {connection.client.to_string(), connection.server.to_string()};
+    ends.addresses = {connection.end_text(Side::client), connection.end_text(Side::server)};
     ends.kbtp_seen = false;
   }
   return ends;
@@ -75,12 +76,16 @@ void RecordBuilder::build(const ConnectionInfo& connection, const Event& event, 
   record.add(fixed_field(f("frame.time"), event.frame.time_ns));
   record.add(fixed_field(f("frame.relative"), event.frame.time_ns - start_ns_));
   record.add(number_field(f("stream"), connection.number));
+  record.add(text_field(f("transport"), to_string(connection.transport)));
   record.add(text_field(f("from"), kSides[from]));
   record.add(text_field(f("src"), ends.addresses[from]));
-  record.add(number_field(f("src.port"), connection.address(event.from).port));
+  const bool tcp = connection.transport == Transport::tcp;
+  if (tcp) record.add(number_field(f("src.port"), connection.address(event.from).port));
   record.add(text_field(f("dst"), ends.addresses[1 - from]));
-  record.add(number_field(f("dst.port"), connection.address(other(event.from)).port));
-  record.add(number_field(f("stream.offset"), event.offset));
+  if (tcp) {
+    record.add(number_field(f("dst.port"), connection.address(other(event.from)).port));
+    record.add(number_field(f("stream.offset"), event.offset));
+  }
 
   struct Filler {
     const Event& event;
@@ -101,6 +106,8 @@ void RecordBuilder::build(const ConnectionInfo& connection, const Event& event, 
     }
     void operator()(const Missing& e) const { record.add(number_field(f("missing.length"), e.length)); }
     void operator()(const Note& e) const { record.add(text_field(f("note"), e.text)); }
+    void operator()(const IbPacket& e) const { add_ib_packet(e, event.octets, record); }
+    void operator()(const CmMessage& e) const { add_cm(e, event.octets, record, texts); }
   };
   std::visit(Filler{event, assignment_, ends, record, texts_}, event.what);
   for (const Field& field : annotation.fields) record.add(field);

@@ -11,7 +11,7 @@ allowed() {
     proto) echo "base" ;;
     rdmap_binding) echo "proto base" ;;
     ib_binding) echo "proto base" ;;
-    pcap) echo "proto/wire rdmap_binding/mpa rdmap_binding/ddp rdmap_binding/rdmap rdmap_binding/terminate_code.h base" ;;
+    pcap) echo "proto/wire ib_binding/wire rdmap_binding/mpa rdmap_binding/ddp rdmap_binding/rdmap rdmap_binding/terminate_code.h base" ;;
     conformance) echo "pcap rdmap_binding proto base" ;;
     tools) echo "conformance pcap rdmap_binding proto base" ;;
   esac

@@ -89,7 +89,9 @@ class Dissector final : private trace::Observer {
  private:
   void on_event(const ConnectionInfo& connection, const Event& event) override {
     connections_ = std::max(connections_, connection.number);
-    if (!connection.is_iwarp && event.as<trace::BadStartup>() == nullptr) return;
+    if (connection.transport == trace::Transport::tcp && !connection.is_iwarp &&
+        event.as<trace::BadStartup>() == nullptr)
+      return;
     if (options_.stream && *options_.stream != connection.number) return;
     ++events_;
     annotation_.clear();

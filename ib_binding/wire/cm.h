@@ -32,6 +32,12 @@ enum class CmKind : std::uint16_t {
 /// "REQ", "MRA" ...
 [[nodiscard]] std::string_view to_string(CmKind kind);
 
+/// Octets of payload in a packet by the code of a Path MTU (IBTA Volume 1, 12.7.11); 0 for a code that is
+/// none.
+[[nodiscard]] constexpr std::uint32_t path_mtu_octets(std::uint8_t code) {
+  return code >= 1 && code <= 5 ? 128U << code : 0;
+}
+
 /// IP addressing, the first 36 octets of a REQ's private data when its Service ID is one of IP CM's:
 /// 0 major 4, minor 4 | 1 IP version 4, reserved 4 | 2 source port 16 | 4 source 128 | 20 destination 128;
 /// IPv4 addresses lie in the last four octets.
