@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "pcap/esp.h"
 #include "pcap/ib_decoder.h"
 
 namespace kbtp::trace {
@@ -151,16 +152,24 @@ void Decoder::end(Order::iterator at) {
   live_.erase(at);
 }
 
+Expected<Packet, FrameProblem> Decoder::unwrap(Expected<Packet, FrameProblem> packet) {
+  for (;;) {
+    if (const auto* fragment = packet ? std::get_if<IpFragment>(&*packet) : nullptr) {
+      auto whole = fragments_.take(*fragment);
+      if (!whole) return unexpected(FrameProblem{FrameProblem::Kind::fragment, "an IP fragment"});
+      packet = std::move(*whole);
+    }
+    if (!packet || options_.esp == nullptr) return packet;
+    auto opened = options_.esp->open(*packet);
+    if (!opened) return packet;
+    packet = std::move(*opened);
+  }
+}
+
 void Decoder::frame(const FrameView& frame) {
   ++frames_;
-  auto packet = decode_frame(frame.link, frame.octets, frame.wire_length);
-  if (const auto* fragment = packet ? std::get_if<IpFragment>(&*packet) : nullptr) {
-    if (auto whole = fragments_.take(*fragment)) {
-      packet = std::move(*whole);
-    } else {
-      packet = unexpected(FrameProblem{FrameProblem::Kind::fragment, "an IP fragment"});
-    }
-  }
+  if (options_.esp != nullptr) options_.esp->begin_frame();
+  const auto packet = unwrap(decode_frame(frame.link, frame.octets, frame.wire_length));
   const auto* segment = packet ? std::get_if<TcpSegment>(&*packet) : nullptr;
   if (segment == nullptr) {
     FrameProblem problem =
@@ -183,6 +192,7 @@ void Decoder::frame(const FrameView& frame) {
 }
 
 void Decoder::finish() {
+  if (options_.esp != nullptr) options_.esp->begin_frame();  // what is told now stood in no packet
   std::vector<Order::iterator> rest;
   for (auto at = live_.begin(); at != live_.end(); ++at) rest.push_back(at);
   std::ranges::sort(rest, {}, [](const Order::iterator& at) { return (*at)->number(); });

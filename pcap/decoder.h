@@ -90,6 +90,8 @@ class Decoder {
 
   Live& find(const TcpSegment& segment);
   void end(Order::iterator at);
+  /// Puts fragments together and opens ESP, the one in the other.
+  [[nodiscard]] Expected<Packet, FrameProblem> unwrap(Expected<Packet, FrameProblem> packet);
   [[nodiscard]] IbDecoder& ib();
 
   DecodeOptions options_;

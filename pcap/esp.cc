@@ -215,7 +215,7 @@ std::vector<std::string> account_of(const EspStage& stage) {
     const auto add = [&](std::uint64_t n, const char* what) {
       if (n != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", n, what);
     };
-    add(one.icv_wrong, one.opened == 0 ? "with an ICV that no key fits" : "with a wrong ICV");
+    if (one.opened != 0) add(one.icv_wrong, "with a wrong ICV");  // else the wrong key was told
     add(one.malformed, "malformed");
     add(one.cut_short, "cut short in the capture");
     add(one.odd_padding, "opened whose padding is not 1, 2, 3 ...");

@@ -87,7 +87,8 @@ class EspStage {
   std::optional<EspSeen> seen_;
 };
 
-/// The SAs that could not be opened, or not wholly, in sentences for a user.
+/// The SAs that could not be opened, or not wholly, in sentences for a user; without wrong keys, of which
+/// OnWrongKey told.
 [[nodiscard]] std::vector<std::string> account_of(const EspStage& stage);
 
 }  // namespace kbtp::trace

@@ -132,11 +132,8 @@ TEST(Esp, TheWrongKeyIsToldOnceForEachAssociation) {
   }
   EXPECT_THAT(bench.told, ElementsAre("SPI 0x1148feed from 10.0.0.1 to 10.0.0.2 line 3",
                                       "SPI 0x00000007 from 10.0.0.1 to 10.0.0.2 line 3"));
-  EXPECT_THAT(
-      account_of(bench.stage),
-      ElementsAre(
-          "ESP SA SPI 0x00000007 from 10.0.0.1 to 10.0.0.2: of 9 packets: 9 with an ICV that no key fits",
-          HasSubstr("0x1148feed")));
+  EXPECT_EQ(bench.account().icv_wrong, 9U);
+  EXPECT_THAT(account_of(bench.stage), IsEmpty());
 }
 
 TEST(Esp, ADamagedPacketOfAnAssociationThatOpensIsCountedAndNotCalledAWrongKey) {
@@ -213,17 +210,12 @@ TEST(Esp, TheTrailerIsChecked) {
   EspOpener opener(plain);
   Bytes scratch(200);
   for (std::size_t pad = 0; pad < 256; ++pad) {
-    // A sealed payload that ends in (pad, 6) has its own trailer behind; make one without.
-    Bytes text = pattern(30);
-    text.push_back(static_cast<std::byte>(pad));
-    text.push_back(std::byte{6});
-    Bytes packet(8);
-    append(packet, text);
+    Bytes packet(8 + 30 + 2 + 12);
+    packet[38] = static_cast<std::byte>(pad);
     std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
     unsigned size = 0;
-    HMAC(EVP_sha1(), plain.integrity_key.data(), 20, raw(packet), packet.size(), digest.data(), &size);
-    packet.insert(packet.end(), reinterpret_cast<std::byte*>(digest.data()),
-                  reinterpret_cast<std::byte*>(digest.data()) + 12);
+    HMAC(EVP_sha1(), plain.integrity_key.data(), 20, raw(packet), 40, digest.data(), &size);
+    std::copy_n(std::as_bytes(std::span(digest)).begin(), 12, packet.begin() + 40);
     const auto content = opener.open(packet, std::nullopt, scratch);
     EXPECT_EQ(content.has_value(), pad <= 30) << pad;
     if (content) {

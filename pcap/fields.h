@@ -18,6 +18,8 @@
 
 namespace kbtp::trace {
 
+struct EspSeen;
+
 /// Text that a Record points to, kept until the next event. What it has given out never moves; what does not
 /// fit is cut off.
 class TextStore {
@@ -54,8 +56,11 @@ void add_cm(const CmMessage& message, Octets mad, Record& record, TextStore& tex
 /// Less the zeros at its end.
 [[nodiscard]] Octets without_zeros(Octets octets);
 
+/// Of the ESP packet in which the event's last octets came.
+void add_esp(const EspSeen& seen, std::vector<Field>& fields);
 
 [[nodiscard]] std::span<const FieldInfo> frame_fields();
+[[nodiscard]] std::span<const FieldInfo> esp_fields();
 [[nodiscard]] std::span<const FieldInfo> iwarp_fields();
 [[nodiscard]] std::span<const FieldInfo> terminate_fields();
 [[nodiscard]] std::span<const FieldInfo> kbtp_fields();

@@ -19,6 +19,8 @@
 
 namespace kbtp::trace {
 
+class EspStage;
+
 struct DecodeOptions {
   wire::Assignment assignment = wire::kProposed;
   wire::Lengths lengths = wire::Lengths::lenient;
@@ -28,6 +30,7 @@ struct DecodeOptions {
   std::size_t max_kept = std::numeric_limits<std::size_t>::max();  ///< ULPDU octets of an owned data segment
   std::size_t max_message = std::size_t{16} << 20;                 ///< longer Sends are not put together
   Reassembler::Limits reassembly;
+  EspStage* esp = nullptr;  ///< opens ESP, when there is one; it outlives the decoder
 };
 
 /// What both directions of a connection have shown so far.

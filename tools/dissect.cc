@@ -95,6 +95,9 @@ void set_up_dissect(CLI::App& app, Run& run) {
       },
       "only what these frames completed; reading stops behind them")
       ->type_name("FIRST-LAST");
+  app.add_option("--esp-keys", options->esp_keys,
+                 "open ESP with the keys in this file: Wireshark's esp_sa, or a charon log with chd = 4")
+      ->type_name("FILE");
   add_word(app, "--color", options->colour, {"auto", "always", "never"}, "auto: on a terminal only");
   app.add_flag("--fields", *fields, "list the fields that filters and JSON lines know, and end");
   app.footer(kFooter);

@@ -15,6 +15,8 @@
 #include "pcap/analysis.h"
 #include "pcap/capture_file.h"
 #include "pcap/decoder.h"
+#include "pcap/esp.h"
+#include "pcap/fields.h"
 #include "pcap/filter.h"
 #include "pcap/live_reader.h"
 #include "pcap/output.h"
@@ -24,6 +26,7 @@
 #include "pcap/record_builder.h"
 #include "pcap/summary.h"
 #include "tools/cli.h"
+#include "tools/files.h"
 
 namespace kbtp::tools {
 
@@ -49,8 +52,9 @@ bool wants_colour(const std::string& choice) {
          (term == nullptr || std::strcmp(term, "dumb") != 0);
 }
 
-trace::DecodeOptions decode_options() {
+trace::DecodeOptions decode_options(trace::EspStage& esp) {
   trace::DecodeOptions options;
+  options.esp = &esp;
   options.expect_iwarp = false;
   return options;
 }
@@ -58,11 +62,13 @@ trace::DecodeOptions decode_options() {
 /// Takes what the decoder tells to the printer.
 class Dissector final : private trace::Observer {
  public:
-  Dissector(const DissectOptions& options, std::optional<trace::Filter> filter, trace::Output& output)
+  Dissector(const DissectOptions& options, std::optional<trace::Filter> filter, trace::EspStage& esp,
+            trace::Output& output)
       : options_(options),
         filter_(std::move(filter)),
         output_(output),
-        decode_(decode_options()),
+        esp_(esp),
+        decode_(decode_options(esp)),
         decoder_(decode_, *this),
         builder_(decode_.assignment),
         lines_(output, options.segments || options.verbose || options.octets) {}
@@ -80,6 +86,7 @@ class Dissector final : private trace::Observer {
     if (options_.output == "summary") output_.text(summary_.text());
   }
 
+  [[nodiscard]] const trace::EspStage& esp() const { return esp_; }
   [[nodiscard]] std::uint64_t frames() const { return decoder_.frames(); }
   [[nodiscard]] std::uint64_t dropped() const { return decoder_.dropped(); }
   [[nodiscard]] std::uint64_t connections() const { return connections_; }
@@ -95,6 +102,7 @@ class Dissector final : private trace::Observer {
     if (options_.stream && *options_.stream != connection.number) return;
     ++events_;
     annotation_.clear();
+    if (const trace::EspSeen* seen = esp_.seen()) trace::add_esp(*seen, annotation_.fields);
     analyzer_.event(connection, event, annotation_);
     if (options_.output == "summary") {
       ++selected_;
@@ -134,6 +142,7 @@ class Dissector final : private trace::Observer {
   const DissectOptions& options_;
   std::optional<trace::Filter> filter_;
   trace::Output& output_;
+  trace::EspStage& esp_;
   trace::DecodeOptions decode_;
   trace::Decoder decoder_;
   trace::Analyzer analyzer_;
@@ -235,6 +244,7 @@ int conclude(const DissectOptions& options, Dissector& dissector, trace::Output&
     fail(options.command, kExitOk,
          fmt::format("{} connections were ended early, because too many were open at once",
                      dissector.dropped()));
+  for (const std::string& text : account_of(dissector.esp())) fail(options.command, kExitOk, text);
   if (options.stream && *options.stream > dissector.connections())
     return fail(
         options.command, kExitUsage,
@@ -282,6 +292,14 @@ int dissect_live(const DissectOptions& options, Dissector& dissector, trace::Out
                        : fail(options.command, kExitUnreachable, fmt::format("the capture ended: {}", ended));
 }
 
+Result<std::vector<trace::EspKey>> load_esp_keys(const std::string& path) {
+  constexpr std::uint64_t kLongest = std::uint64_t{64} << 20;
+  if (path.empty()) return std::vector<trace::EspKey>();
+  const auto octets = tools::read_file(path, kLongest);
+  if (!octets) return unexpected(octets.error());
+  return trace::read_esp_keys({reinterpret_cast<const char*>(octets->data()), octets->size()}, path);
+}
+
 }  // namespace
 
 int dissect(const DissectOptions& options) {
@@ -296,8 +314,15 @@ int dissect(const DissectOptions& options) {
     }
     filter = std::move(*compiled);
   }
+  auto keys = load_esp_keys(options.esp_keys);
+  if (!keys) return fail(options.command, kExitUsage, keys.error().text);
   trace::Output output(STDOUT_FILENO, options.output == "text" && wants_colour(options.colour));
-  Dissector dissector(options, std::move(filter), output);
+  trace::EspStage esp(std::move(*keys), [&](const trace::EspStage::Association& one, std::size_t line) {
+    fail(options.command, kExitOk,
+         fmt::format("ESP SA {}: the key in line {} of {} does not fit: the ICV is wrong", one.to_string(),
+                     line, options.esp_keys));
+  });
+  Dissector dissector(options, std::move(filter), esp, output);
   stop_on_signals();
   return options.interface.empty() ? dissect_file(options, dissector, output)
                                    : dissect_live(options, dissector, output);

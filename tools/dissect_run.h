@@ -17,6 +17,7 @@ struct DissectOptions {
   std::string capture_filter;
   std::string output = "text";  ///< or json
   std::string filter;
+  std::string esp_keys;   ///< a file with keys of ESP SAs
   bool verbose = false;   ///< field by field
   bool octets = false;    ///< with all octets
   bool segments = false;  ///< a line for each segment
