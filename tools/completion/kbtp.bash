@@ -23,7 +23,7 @@ _kbtp() {
     return
   fi
   case $previous in
-    --config | --input | --output | --json | --out | --target-log)
+    --config | --esp-keys | --input | --output | --json | --out | --target-log)
       mapfile -t COMPREPLY < <(compgen -f -- "$current")
       return
       ;;
