@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <sstream>
 #include <string_view>
 
 namespace kbtp::second_opinion {
@@ -99,13 +100,19 @@ std::string tshark_missing() {
   return version.starts_with("TShark (Wireshark) 4.0") ? "" : "tshark is not 4.0: " + version;
 }
 
-Result<Rows> ask_tshark(const std::string& path) {
-  if (path.find('\'') != std::string::npos) return failure("a path without apostrophes is needed: " + path);
+Result<Rows> ask_tshark(const std::string& path, const std::string& esp_keys) {
+  if ((path + esp_keys).find('\'') != std::string::npos)
+    return failure("a path and keys without apostrophes are needed: " + path);
+  std::string esp;
+  std::istringstream keys(esp_keys);
+  for (std::string line; std::getline(keys, line);)
+    esp += " -o esp.enable_encryption_decode:TRUE -o 'uat:esp_sa:" + line + "'";
   PdmlReader reader;
   const std::string command =
       "tshark -n -r '" + path +
       "' -Y iwarp_mpa.fpdu -o tcp.try_heuristic_first:TRUE --disable-heuristic smb_direct_iwarp "
-      "--disable-heuristic rpcrdma_iwarp -T pdml -J 'iwarp_mpa iwarp_ddp_rdmap'";
+      "--disable-heuristic rpcrdma_iwarp -T pdml -J 'iwarp_mpa iwarp_ddp_rdmap'" +
+      esp;
   if (!run(command, [&](std::string_view line) { reader.line(line); }))
     return failure("tshark cannot read " + path);
   return std::move(reader).rows();

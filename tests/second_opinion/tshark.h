@@ -16,7 +16,7 @@ namespace kbtp::second_opinion {
 /// Why tshark cannot be asked here; empty when it can.
 [[nodiscard]] std::string tshark_missing();
 
-/// All FPDUs that tshark sees in a file.
-[[nodiscard]] Result<Rows> ask_tshark(const std::string& path);
+/// All FPDUs that tshark sees in a file. `esp_keys`: text of an esp_sa file, for what is inside ESP.
+[[nodiscard]] Result<Rows> ask_tshark(const std::string& path, const std::string& esp_keys = "");
 
 }  // namespace kbtp::second_opinion
