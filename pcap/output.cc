@@ -79,8 +79,8 @@ Output& Output::octets(Octets octets, std::string_view between) {
 }
 
 Output& Output::fixed(std::int64_t value, unsigned decimals, unsigned shown) {
-  constexpr std::array<std::uint64_t, 10> kPowers{
-      1, 10, 100, 1'000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000, 1'000'000'000};
+  constexpr std::array<std::uint64_t, 10> kPowers{1,       10,        100,        1'000,       10'000,
+                                                  100'000, 1'000'000, 10'000'000, 100'000'000, 1'000'000'000};
   auto size = static_cast<std::uint64_t>(value);
   if (value < 0) {
     sign('-');
@@ -104,8 +104,7 @@ Output& Output::json_key(char before, std::string_view name, std::string_view en
   char* to = room(name.size() + ending.size() + 4);
   *to++ = before;
   *to++ = '"';
-  to = std::copy(name.begin(), name.end(), to);
-  to = std::copy(ending.begin(), ending.end(), to);
+  to = put(put(to, name), ending);
   *to++ = '"';
   *to = ':';
   used_ += name.size() + ending.size() + 4;

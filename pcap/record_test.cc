@@ -381,6 +381,12 @@ TEST(Fields, HaveNamesOfTheirOwn) {
     for (const FieldInfo& info : group) {
       EXPECT_TRUE(names.insert(info.name).second) << info.name;
       EXPECT_FALSE(info.help.empty()) << info.name;
+      const auto plain = [](std::string_view text) {
+        return std::ranges::all_of(text,
+                                   [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+      };
+      EXPECT_TRUE(plain(info.name)) << info.name;
+      EXPECT_TRUE(std::ranges::all_of(info.names, plain)) << info.name;
       EXPECT_FALSE(info.name.ends_with("_name"))
           << info.name << " could be the name of another field's number";
     }
