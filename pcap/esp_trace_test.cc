@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <sstream>
 
+#include "pcap/capture_file.h"
 #include "pcap/esp.h"
 #include "pcap/esp_seal.h"
 #include "pcap/trace.h"
@@ -202,6 +203,23 @@ TEST_F(EspCaptures, LinuxTransportWithSiw) {
             "\",\"AES-GCM with 16 octet ICV [RFC4106]\",\"" + key + "\",\"NULL\",\"\"\n";
   }
   expect_iwarp(folder_ / "siw" / "siw-esp-aesgcm-rping-C5.pcap", keys, 50, 35);
+}
+
+/// RoCEv2 through a tunnel that the test digs.
+TEST_F(EspCaptures, RoceInATunnelGivesTheSameEvents) {
+  const auto file = read_capture(std::string(folder_ / "rxe" / "rxe-rping-C5.pcap"));
+  ASSERT_TRUE(file);
+  const auto expected = lines_of(decode_trace(file->frames));
+  ASSERT_GT(expected.size(), 20U);
+  Conversation talk;
+  talk.frames = file->frames;
+  EXPECT_EQ(lines_of(opened(wrapped(talk,
+                                    [&](Octets ip, std::uint64_t n) {
+                                      const std::uint8_t next = ip[0] >> 4 == std::byte{6} ? 41 : 4;
+                                      return ipv4(v4(91, 0), v4(92, 0), 50, seal(gcm(), 9, n, next, ip));
+                                    }),
+                            gcm())),
+            expected);
 }
 
 }  // namespace
