@@ -81,8 +81,10 @@ class Dissector final : private trace::Observer {
     }
     decoder_.frame(frame);
   }
+  /// What is open goes on behind the last frame that is wanted: that it ends there is not told.
+  void leave_open() { left_open_ = true; }
   void finish() {
-    decoder_.finish();
+    if (!left_open_) decoder_.finish();
     if (options_.output == "summary") output_.text(summary_.text());
   }
 
@@ -151,6 +153,7 @@ class Dissector final : private trace::Observer {
   trace::LinePrinter lines_;
   trace::Record record_;
   trace::Annotation annotation_;
+  bool left_open_ = false;
   std::uint64_t connections_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t selected_ = 0;
@@ -213,7 +216,11 @@ std::string read_file(trace::CaptureReader& reader, const DissectOptions& option
   while (!stop_asked.load(std::memory_order_relaxed) && !output.broken()) {
     if (slow && output.pending() && !input_waits()) output.flush();
     const auto frame = reader.next_view();
-    if (!frame || (options.frames && frame->number > options.frames->second)) break;
+    if (!frame) break;
+    if (options.frames && frame->number > options.frames->second) {
+      dissector.leave_open();
+      break;
+    }
     progress.read(frame->octets.size());
     dissector.frame(*frame);
     if (dissector.frames() % kLook != 1) continue;
@@ -253,7 +260,7 @@ int conclude(const DissectOptions& options, Dissector& dissector, trace::Output&
     const std::string of = options.stream ? fmt::format("stream {}", *options.stream)
                                           : count(dissector.frames(), "frame") + ", " +
                                                 count(dissector.connections(), "TCP connection");
-    return fail(options.command, kExitOk, fmt::format("no iWARP in {}", of));
+    return fail(options.command, kExitOk, fmt::format("neither iWARP nor RoCE in {}", of));
   }
   const bool live = !options.interface.empty();
   if (!live && (options.frames || !options.filter.empty()) && dissector.selected() == 0)
