@@ -11,6 +11,7 @@
 #include "ib_binding/wire/icrc.h"
 #include "pcap/analysis.h"
 #include "pcap/test_frames.h"
+#include "pcap/test_ib_frames.h"
 #include "pcap/test_records.h"
 #include "pcap/trace.h"
 
@@ -21,30 +22,7 @@ using namespace test;
 using ib::Operation;
 using ib::Service;
 
-constexpr std::uint8_t kUdp = 17;
 constexpr std::uint32_t kClientQp = 0x11, kServerQp = 0x22;
-
-/// The packet with its right ICRC, inside UDP, IP and Ethernet.
-Bytes roce(const ib::Packet& packet, const TransportAddress& from, const TransportAddress& to,
-           std::uint16_t destination_port = kRoceV2Port) {
-  Bytes transport = ib::encode_packet(packet);
-  const auto wrap = [&](const Bytes& body) {
-    Bytes datagram(8);
-    ByteWriter out(datagram);
-    out.u16(49152);
-    out.u16(destination_port);
-    out.u16(static_cast<std::uint16_t>(8 + body.size()));
-    out.u16(0);
-    append(datagram, body);
-    return from.v6 ? ipv6(from, to, kUdp, datagram) : ipv4(from, to, kUdp, datagram);
-  };
-  const Bytes unsigned_packet = wrap(transport + Bytes(ib::kIcrcSize));
-  const std::size_t headers = unsigned_packet.size() - transport.size() - ib::kIcrcSize;
-  const std::uint32_t icrc = ib::invariant_crc(from.v6 ? ib::Network::ipv6_udp : ib::Network::ipv4_udp,
-                                               Octets(unsigned_packet).first(headers), transport);
-  for (unsigned shift = 0; shift < 32; shift += 8) transport.push_back(static_cast<std::byte>(icrc >> shift));
-  return ethernet(from.v6 ? 0x86DD : 0x0800, wrap(transport));
-}
 
 /// Frames of two hosts, one millisecond apart.
 class Talk {
@@ -52,34 +30,17 @@ class Talk {
   explicit Talk(bool use_v6 = false)
       : client_(use_v6 ? v6(1, 0) : v4(1, 0)), server_(use_v6 ? v6(2, 0) : v4(2, 0)) {}
 
-  static ib::Packet packet(Operation operation, std::uint32_t qp, std::uint32_t psn, Octets payload = {},
-                           Service service = Service::reliable_connection) {
-    ib::Packet packet;
-    packet.bth.opcode = make_opcode(service, operation);
-    packet.bth.destination_qp = qp;
-    packet.bth.psn = psn;
-    packet.payload = payload;
-    const ib::OperationFacts* facts = packet.bth.opcode.facts();
-    if (facts->reth) packet.reth = ib::Reth{0x1000, 0xABCD, 4096};
-    if (facts->atomic_eth) packet.atomic = ib::AtomicEth{0x2000, 0xABCE, 5, 6};
-    if (facts->aeth) packet.aeth = ib::Aeth{0x1F, 1};
-    if (facts->atomic_ack) packet.atomic_original = 77;
-    if (facts->immediate) packet.immediate = 0x01020304;
-    if (facts->invalidates) packet.invalidated_key = 0xABCF;
-    if (service == Service::unreliable_datagram) packet.deth = ib::Deth{1, 9};
-    return packet;
-  }
   void say(bool from_client, const ib::Packet& packet) {
     add(roce(packet, from_client ? client_ : server_, from_client ? server_ : client_));
   }
   void client(Operation operation, std::uint32_t psn, Octets payload = {}) {
-    say(true, packet(operation, kServerQp, psn, payload));
+    say(true, ib_packet(operation, kServerQp, psn, payload));
   }
   void server(Operation operation, std::uint32_t psn, Octets payload = {}) {
-    say(false, packet(operation, kClientQp, psn, payload));
+    say(false, ib_packet(operation, kClientQp, psn, payload));
   }
   void nak(std::uint8_t syndrome, std::uint32_t psn) {
-    ib::Packet answer = packet(Operation::acknowledge, kClientQp, psn);
+    ib::Packet answer = ib_packet(Operation::acknowledge, kClientQp, psn);
     answer.aeth = ib::Aeth{syndrome, 1};
     say(false, answer);
   }
@@ -116,7 +77,7 @@ class Talk {
 };
 
 TEST(IbDecoderTest, TheDestinationPortDecidesAlone) {
-  const ib::Packet packet = Talk::packet(Operation::send_only, kServerQp, 1, pattern(8));
+  const ib::Packet packet = ib_packet(Operation::send_only, kServerQp, 1, pattern(8));
   Talk talk;
   talk.add(roce(packet, v4(1, 0), v4(2, 0), 4792));
   Bytes reply = roce(packet, v4(1, 0), v4(2, 0), 53);
@@ -142,7 +103,7 @@ TEST(IbDecoderTest, VerdictOnTheIcrc) {
 }
 
 TEST(IbDecoderTest, RoceV1) {
-  const Bytes transport = ib::encode_packet(Talk::packet(Operation::send_only, kServerQp, 1, pattern(8)));
+  const Bytes transport = ib::encode_packet(ib_packet(Operation::send_only, kServerQp, 1, pattern(8)));
   constexpr std::uint8_t kIbaTransport = 0x1B;  // Next Header of a GRH, IBTA 8.3.5
   Bytes grh = ipv6(v6(1, 0), v6(2, 0), kIbaTransport, transport + Bytes(4));
   const std::uint32_t icrc = ib::invariant_crc(ib::Network::grh, Octets(grh).first(40), transport);
@@ -170,10 +131,10 @@ TEST(IbDecoderTest, AcknowledgesPairTheDirections) {
 
 TEST(IbDecoderTest, ResponsesChooseTheConversationByTheirPsn) {
   Talk talk;
-  talk.say(true, Talk::packet(Operation::send_only, 0x31, 100, pattern(4)));
-  talk.say(true, Talk::packet(Operation::send_only, 0x32, 5000, pattern(4)));
-  talk.say(false, Talk::packet(Operation::acknowledge, 0x41, 100));
-  talk.say(false, Talk::packet(Operation::acknowledge, 0x42, 5000));
+  talk.say(true, ib_packet(Operation::send_only, 0x31, 100, pattern(4)));
+  talk.say(true, ib_packet(Operation::send_only, 0x32, 5000, pattern(4)));
+  talk.say(false, ib_packet(Operation::acknowledge, 0x41, 100));
+  talk.say(false, ib_packet(Operation::acknowledge, 0x42, 5000));
   const Trace trace = decode_trace(talk.frames);
   ASSERT_EQ(trace.connections.size(), 2U);
   EXPECT_EQ(trace.connections[0].qp[0], 0x41U);
@@ -201,7 +162,7 @@ TEST(IbDecoderTest, SendsArePutTogetherOverTheWrapOfPsns) {
 
 TEST(IbDecoderTest, KindsOfSend) {
   Talk talk;
-  ib::Packet packet = Talk::packet(Operation::send_only_invalidate, kServerQp, 1, pattern(4));
+  ib::Packet packet = ib_packet(Operation::send_only_invalidate, kServerQp, 1, pattern(4));
   talk.say(true, packet);
   packet.bth.solicited_event = true;
   packet.bth.psn = 2;
@@ -291,7 +252,7 @@ TEST(IbDecoderTest, NaksAndCongestionAreFindings) {
 
 TEST(IbDecoderTest, HeadersThatCannotBeReadLeaveTheBth) {
   Talk talk;
-  ib::Packet packet = Talk::packet(Operation::send_only, kServerQp, 9);
+  ib::Packet packet = ib_packet(Operation::send_only, kServerQp, 9);
   packet.bth.opcode = make_opcode(Service::reliable_connection, Operation::read_request);
   talk.say(true, packet);  // no RETH
   const auto packets = talk.packets();
@@ -312,7 +273,7 @@ TEST(IbDecoderTest, HoldsNoMoreConversationsThanItMay) {
   Decoder decoder({}, count, limits);
   Talk talk;
   for (std::uint32_t qp = 1; qp <= 20; ++qp)
-    talk.say(true, Talk::packet(Operation::send_first, 0x100 + qp, qp, pattern(256)));
+    talk.say(true, ib_packet(Operation::send_first, 0x100 + qp, qp, pattern(256)));
   for (const Frame& frame : talk.frames) decoder.frame(view(frame));
   EXPECT_EQ(count.ends, 16U);
   EXPECT_EQ(decoder.dropped(), 16U);

@@ -118,4 +118,27 @@ Result<Rows> ask_tshark(const std::string& path, const std::string& esp_keys) {
   return std::move(reader).rows();
 }
 
+Result<std::vector<std::vector<std::string>>> ask_tshark_fields(const std::string& path,
+                                                                const std::string& filter,
+                                                                std::span<const std::string_view> fields) {
+  if (path.find('\'') != std::string::npos) return failure("a path without apostrophes is needed: " + path);
+  std::string command = "tshark -n -r '" + path + "' -Y '" + filter +
+                        "' -T fields -E separator=, -E occurrence=f "
+                        "--disable-heuristic rpcrdma_infiniband --disable-heuristic smb_direct_infiniband";
+  for (const std::string_view field : fields) command += " -e " + std::string(field);
+  std::vector<std::vector<std::string>> rows;
+  const bool done = run(command, [&](std::string_view line) {
+    while (!line.empty() && line.back() == '\n') line.remove_suffix(1);
+    auto& row = rows.emplace_back();
+    for (std::size_t begin = 0;;) {
+      const std::size_t end = line.find(',', begin);
+      row.emplace_back(line.substr(begin, end - begin));
+      if (end == std::string_view::npos) break;
+      begin = end + 1;
+    }
+  });
+  if (!done) return failure("tshark cannot read " + path);
+  return rows;
+}
+
 }  // namespace kbtp::second_opinion

@@ -6,7 +6,10 @@
 
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "second_opinion/rows.h"
@@ -18,5 +21,10 @@ namespace kbtp::second_opinion {
 
 /// All FPDUs that tshark sees in a file. `esp_keys`: text of an esp_sa file, for what is inside ESP.
 [[nodiscard]] Result<Rows> ask_tshark(const std::string& path, const std::string& esp_keys = "");
+
+/// The values of `fields` in each frame that tshark's display filter takes, as text, empty where a field is
+/// not there. No ULP is looked for inside InfiniBand: what tshark takes for one hides the ICRC.
+[[nodiscard]] Result<std::vector<std::vector<std::string>>> ask_tshark_fields(
+    const std::string& path, const std::string& filter, std::span<const std::string_view> fields);
 
 }  // namespace kbtp::second_opinion
