@@ -95,7 +95,11 @@ Expected<EspContent, EspFailure> EspStage::Live::Candidate::open(Octets packet, 
 }
 
 EspStage::EspStage(std::vector<EspKey> keys, OnWrongKey on_wrong_key)
-    : keys_(std::move(keys)), on_wrong_key_(std::move(on_wrong_key)) {}
+    : keys_(std::move(keys)), on_wrong_key_(std::move(on_wrong_key)) {
+  for (const EspKey& key : keys_) {
+    if (key.spi_mask == 0xFFFFFFFF) spis_.insert(key.spi);
+  }
+}
 EspStage::~EspStage() = default;
 
 std::string EspStage::Association::to_string() const {
@@ -124,9 +128,9 @@ bool EspStage::is_esp(const UdpDatagram& datagram) const {
   if (spi == 0) return false;
   const auto known = [](std::uint16_t port) { return std::ranges::find(kPorts, port) != kPorts.end(); };
   if (known(datagram.source.port) || known(datagram.destination.port)) return true;
-  return std::ranges::any_of(keys_, [&](const EspKey& key) {
-    return key.spi_mask == 0xFFFFFFFF && key.matches(spi, datagram.source, datagram.destination);
-  });
+  return spis_.contains(spi) && std::ranges::any_of(keys_, [&](const EspKey& key) {
+           return key.spi_mask == 0xFFFFFFFF && key.matches(spi, datagram.source, datagram.destination);
+         });
 }
 
 std::optional<Expected<Packet, FrameProblem>> EspStage::open(const Packet& packet) {

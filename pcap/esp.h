@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "pcap/esp_decrypt.h"
@@ -79,6 +80,7 @@ class EspStage {
   Live& find(const Id& id);
 
   std::vector<EspKey> keys_;
+  std::unordered_set<std::uint32_t> spis_;  ///< that keys name
   OnWrongKey on_wrong_key_;
   std::unordered_map<Id, Live, IdHash> live_;
   /// One for each ESP packet around another.

@@ -83,6 +83,7 @@ EspOpener::EspOpener(const EspTransform& transform)
   }
   if (const char* digest = digest_of(transform.integrity)) {
     const std::unique_ptr<EVP_MAC, Free> hmac(EVP_MAC_fetch(nullptr, "HMAC", nullptr));
+    if (hmac == nullptr) return;  // then no ICV fits
     contexts_->mac.reset(EVP_MAC_CTX_new(hmac.get()));
     std::string name(digest);
     const std::array parameters{OSSL_PARAM_construct_utf8_string("digest", name.data(), 0),
@@ -127,7 +128,7 @@ bool EspOpener::icv_fits(Octets packet, std::optional<std::uint32_t> high) {
   store_be(upper.data(), high.value_or(0));
   std::array<std::byte, EVP_MAX_MD_SIZE> digest{};
   std::size_t n = 0;
-  return EVP_MAC_init(context, nullptr, 0, nullptr) == 1 &&
+  return context != nullptr && EVP_MAC_init(context, nullptr, 0, nullptr) == 1 &&
          EVP_MAC_update(context, raw(covered), covered.size()) == 1 &&
          (!high || EVP_MAC_update(context, raw(Octets(upper)), upper.size()) == 1) &&
          EVP_MAC_final(context, raw(MutableOctets(digest)), &n, digest.size()) == 1 && n >= icv_ &&

@@ -215,7 +215,7 @@ TEST_F(EspCaptures, RoceInATunnelGivesTheSameEvents) {
   talk.frames = file->frames;
   EXPECT_EQ(lines_of(opened(wrapped(talk,
                                     [&](Octets ip, std::uint64_t n) {
-                                      const std::uint8_t next = ip[0] >> 4 == std::byte{6} ? 41 : 4;
+                                      const std::uint8_t next = (ip[0] >> 4) == std::byte{6} ? 41 : 4;
                                       return ipv4(v4(91, 0), v4(92, 0), 50, seal(gcm(), 9, n, next, ip));
                                     }),
                             gcm())),
