@@ -28,7 +28,7 @@ constexpr std::array kFields{
     FieldInfo{"message.carrier", text, "the kind of Send that brought it (RFC 5040 4.2)", decimal, 0,
               kCarriers},
     FieldInfo{"message.msn", number, "its Message Sequence Number (RFC 5041 4.3)"},
-    FieldInfo{"message.psn", number, "InfiniBand: PSN of its first packet (IBTA 9.2.10)"},
+    FieldInfo{"message.first_psn", number, "InfiniBand: PSN of its first packet (IBTA 9.2.10)"},
     FieldInfo{"message.immediate", number, "InfiniBand: Immediate Data (IBTA 9.3.6)", hex32},
     FieldInfo{"message.invalidate_stag", number, "Invalidate STag (RFC 5040 4.1) or R_Key (IBTA 9.3.7)",
               hex32},
@@ -233,7 +233,7 @@ void add_message(const Message& message, const wire::Assignment& assignment, boo
                  TextStore& texts) {
   record.add(text_field(f("message.carrier"), carrier(message.opcode)));
   if (message.psn) {
-    record.add(number_field(f("message.psn"), *message.psn));
+    record.add(number_field(f("message.first_psn"), *message.psn));
   } else {
     record.add(number_field(f("message.msn"), message.msn));
   }

@@ -10,6 +10,7 @@
 
 #include "ib_binding/wire/icrc.h"
 #include "pcap/analysis.h"
+#include "pcap/summary.h"
 #include "pcap/test_frames.h"
 #include "pcap/test_ib_frames.h"
 #include "pcap/test_records.h"
@@ -329,6 +330,28 @@ TEST(IbDecoderTest, OneLineAMessage) {
             "0x1000 since #1\n"
             "     4     0.004000  1 < Acknowledge          PSN 2\n"
             "     5     0.005000  1 > Send                 300 octets, PSN 3, 2 packets since #3\n");
+}
+
+TEST(IbDecoderTest, SummaryCountsPacketsAndNamesQueuePairs) {
+  Talk talk;
+  talk.client(Operation::read_request, 50);
+  talk.server(Operation::read_response_only, 50, pattern(100));
+  Summary summary;
+  Analyzer analyzer;
+  for (const Connection& connection : decode_trace(talk.frames).connections) {
+    for (const Event& event : connection.events) {
+      Annotation annotation;
+      analyzer.event(connection, event, annotation);
+      summary.event(connection, event, annotation, analyzer.answered());
+    }
+    summary.end(connection);
+  }
+  const std::string text = summary.text();
+  EXPECT_NE(text.find("0 TCP connections, 0 of them iWARP; 1 RoCE conversations\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("10.0.0.1 QP 0x11 > 10.0.0.2 QP 0x22"), std::string::npos) << text;
+  EXPECT_NE(text.find("100 B  2 right\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("RDMA Read "), std::string::npos) << text;
 }
 
 std::string rxe_folder() {

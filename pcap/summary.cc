@@ -39,6 +39,32 @@ std::string name_of(const Answered& answered) {
   return {};
 }
 
+CrcState state_of(IcrcState icrc) {
+  switch (icrc) {
+    case IcrcState::good:
+      return CrcState::good;
+    case IcrcState::bad:
+      return CrcState::bad;
+    case IcrcState::unknown:
+      return CrcState::unknown;
+  }
+  return CrcState::unknown;
+}
+
+/// Octets of Writes and Read Responses, as iWARP's tagged segments carry them.
+bool carries_data(const IbPacket& ib) {
+  using enum ib::Operation;
+  const ib::OperationFacts* facts = ib.facts();
+  return facts != nullptr &&
+         ((facts->operation >= write_first && facts->operation <= write_only_immediate) ||
+          (facts->operation >= read_response_first && facts->operation <= read_response_only));
+}
+
+std::string end_of(const ConnectionInfo& info, Side side) {
+  const auto& qp = info.qp[static_cast<std::size_t>(side)];
+  return qp ? fmt::format("{} QP {:#x}", info.end_text(side), *qp) : info.end_text(side);
+}
+
 std::string_view to_string(Finding::Severity severity) {
   switch (severity) {
     case Finding::Severity::note:
@@ -64,18 +90,24 @@ void Summary::event(const ConnectionInfo& connection, const Event& event, const 
   const auto [at, fresh] = streams_.try_emplace(connection.number);
   Stream& stream = at->second;
   if (fresh) {
-    stream.client = connection.client;
-    stream.server = connection.server;
+    stream.info = connection;
+    if (connection.transport != Transport::tcp) ++roce_;
     stream.first_ns = event.first.time_ns;
   }
   stream.last_ns = std::max(stream.last_ns, event.frame.time_ns);
   Direction& direction = stream.by_side[static_cast<std::size_t>(event.from)];
-  direction.octets = std::max(direction.octets, event.offset + event.octets.size());
+  if (connection.transport == Transport::tcp)
+    direction.octets = std::max(direction.octets, event.offset + event.octets.size());
   if (const auto* fpdu = event.as<Fpdu>()) {
     ++direction.fpdus;
     ++direction.crc[static_cast<std::size_t>(fpdu->crc)];
     direction.markers += fpdu->markers;
     if (fpdu->tagged() != nullptr) direction.data += fpdu->payload_length;
+  } else if (const auto* ib = event.as<IbPacket>()) {
+    ++direction.fpdus;
+    ++direction.crc[static_cast<std::size_t>(state_of(ib->icrc))];
+    direction.octets += ib->length;
+    if (carries_data(*ib)) direction.data += ib->packet.payload_length;
   }
   if (answered) {
     Operations& operations = operations_[name_of(*answered)];
@@ -93,14 +125,16 @@ void Summary::event(const ConnectionInfo& connection, const Event& event, const 
 void Summary::end(const ConnectionInfo& connection) {
   connections_ = std::max(connections_, connection.number);
   const auto at = streams_.find(connection.number);
-  if (at != streams_.end()) at->second.counters = connection.counters;
+  if (at != streams_.end()) at->second.info = connection;
 }
 
 std::string Summary::text(std::size_t most_streams) const {
   const double took = seconds(last_ns_ - first_ns_);
   std::string out =
-      fmt::format("{} frames, {} on the wire, in {:.6f} s; {} TCP connections, {} of them iWARP\n", frames_,
-                  octets(wire_octets_), took, connections_, streams_.size());
+      fmt::format("{} frames, {} on the wire, in {:.6f} s; {} TCP connections, {} of them iWARP", frames_,
+                  octets(wire_octets_), took, connections_ - roce_, streams_.size() - roce_);
+  if (roce_ != 0) out += fmt::format("; {} RoCE conversations", roce_);
+  out += '\n';
   append_streams(out, most_streams);
   append_operations(out);
   append_findings(out);
@@ -111,7 +145,7 @@ void Summary::append_streams(std::string& out, std::size_t most) const {
   if (streams_.empty()) return;
   const auto to = std::back_inserter(out);
   fmt::format_to(to, "\nstream  {:<44} {:>12} {:>9} {:>10} {:>10}  CRCs\n", "client > server", "seconds",
-                 "FPDUs", "octets", "data");
+                 roce_ == 0 ? "FPDUs" : "packets", "octets", "data");
   std::size_t told = 0;
   for (const auto& [number, stream] : streams_) {
     if (told++ == most) {
@@ -133,12 +167,12 @@ void Summary::append_streams(std::string& out, std::size_t most) const {
     if (crc(CrcState::bad) != 0) crcs += fmt::format(", {} WRONG", crc(CrcState::bad));
     if (crc(CrcState::unknown) != 0) crcs += fmt::format(", {} unknown", crc(CrcState::unknown));
     if (sum.markers != 0) crcs += fmt::format("; {} markers", sum.markers);
-    const std::uint64_t missing = stream.counters[0].missing + stream.counters[1].missing;
-    const std::uint64_t again = stream.counters[0].retransmitted + stream.counters[1].retransmitted;
+    const std::uint64_t missing = stream.info.counters[0].missing + stream.info.counters[1].missing;
+    const std::uint64_t again = stream.info.counters[0].retransmitted + stream.info.counters[1].retransmitted;
     if (missing != 0) crcs += fmt::format("; {} missing", octets(missing));
     if (again != 0) crcs += fmt::format("; {} sent again", octets(again));
     fmt::format_to(to, "{:>6}  {:<44} {:>12.6f} {:>9} {:>10} {:>10}  {}\n", number,
-                   stream.client.to_string() + " > " + stream.server.to_string(),
+                   end_of(stream.info, Side::client) + " > " + end_of(stream.info, Side::server),
                    seconds(stream.last_ns - stream.first_ns), sum.fpdus, octets(sum.octets), octets(sum.data),
                    crcs);
   }

@@ -31,17 +31,16 @@ class Summary {
 
  private:
   struct Direction {
-    std::uint64_t octets = 0;  ///< of the stream
-    std::uint64_t fpdus = 0;
+    std::uint64_t octets = 0;            ///< of the stream
+    std::uint64_t fpdus = 0;             ///< or InfiniBand packets
     std::uint64_t data = 0;              ///< of RDMA Writes and Read Responses
-    std::array<std::uint64_t, 4> crc{};  ///< FPDUs by CrcState
+    std::array<std::uint64_t, 4> crc{};  ///< of these, by CrcState
     std::uint64_t markers = 0;
   };
   struct Stream {
-    TransportAddress client, server;
+    ConnectionInfo info;  ///< as of its first event, then as of its end
     std::int64_t first_ns = 0, last_ns = 0;
     std::array<Direction, 2> by_side;
-    std::array<Reassembler::Counters, 2> counters;
   };
   /// Operations of one kind that ended alike.
   struct Operations {
@@ -65,7 +64,8 @@ class Summary {
   std::uint64_t wire_octets_ = 0;
   std::int64_t first_ns_ = 0, last_ns_ = 0;
   std::uint64_t connections_ = 0;
-  std::map<std::uint64_t, Stream> streams_;  ///< those that are iWARP, by number
+  std::uint64_t roce_ = 0;                   ///< of these, pairs of queue pairs
+  std::map<std::uint64_t, Stream> streams_;  ///< those that are iWARP or RoCE, by number
   std::map<std::string, Operations, std::less<>> operations_;
   std::map<std::string_view, Found> found_;  ///< by Finding::kind
 };
