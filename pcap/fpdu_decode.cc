@@ -31,23 +31,34 @@ Octets without_markers(const RawFpdu& raw, Fpdu& fpdu, std::vector<std::byte>& s
   return mpa::remove_markers(scratch, readable, *raw.markers);
 }
 
-/// What the first octets of the ULPDU tell.
-void decode_headers(Fpdu& fpdu) {
-  const auto header = ddp::read_header(fpdu.ulpdu);
-  if (!header) return;
-  fpdu.ddp = *header;
-  fpdu.rdmap = rdmap::decode_control(ddp::rsvdulp(*header));
+void take_header(Fpdu& fpdu, const ddp::Header& header) {
+  fpdu.ddp = header;
+  fpdu.rdmap = rdmap::decode_control(ddp::rsvdulp(header));
   fpdu.payload_length = static_cast<std::uint32_t>(
-      fpdu.ulpdu_length - std::min<std::size_t>(ddp::header_size(*header), fpdu.ulpdu_length));
+      fpdu.ulpdu_length - std::min<std::size_t>(ddp::header_size(header), fpdu.ulpdu_length));
 }
 
-std::optional<WireError> find_error(const Fpdu& fpdu, const RawFpdu& raw) {
-  if (auto error = mpa::check_length(fpdu.ulpdu_length)) return error;
-  if (raw.markers) {
-    if (auto error = mpa::check_markers(raw.stream, *raw.markers)) return error;
+/// What the first octets of a ULPDU tell, be it right or wrong.
+void read_leniently(Fpdu& fpdu) {
+  if (const auto header = ddp::read_header(fpdu.ulpdu)) take_header(fpdu, *header);
+}
+
+/// The same of a whole FPDU whose CRC is not bad, and what is wrong with it.
+void read_strictly(Fpdu& fpdu, const RawFpdu& raw) {
+  const auto head = rdmap::decode_head(fpdu.ulpdu, fpdu.ulpdu.size());
+  if (head) {
+    take_header(fpdu, head->ddp);
+  } else {
+    read_leniently(fpdu);
+    fpdu.error = head.error();
   }
-  if (const auto segment = rdmap::decode_segment(fpdu.ulpdu); !segment) return segment.error();
-  return std::nullopt;
+  if (head && !head->facts().has_payload) {
+    if (const auto segment = rdmap::decode_segment(fpdu.ulpdu); !segment) fpdu.error = segment.error();
+  }
+  if (raw.markers) {
+    if (auto error = mpa::check_markers(raw.stream, *raw.markers)) fpdu.error = error;
+  }
+  if (auto error = mpa::check_length(fpdu.ulpdu_length)) fpdu.error = error;
 }
 
 }  // namespace
@@ -101,13 +112,18 @@ Fpdu decode_fpdu(const RawFpdu& raw, CrcUse crc, std::vector<std::byte>& scratch
   fpdu.ulpdu_length = load_be<std::uint16_t>(clean.data());
   fpdu.ulpdu = clean.subspan(mpa::kLengthSize);
   fpdu.ulpdu = fpdu.ulpdu.first(std::min<std::size_t>(fpdu.ulpdu.size(), fpdu.ulpdu_length));
-  decode_headers(fpdu);
-  if (fpdu.extent != Extent::whole) return fpdu;
-
+  if (fpdu.extent != Extent::whole) {
+    read_leniently(fpdu);
+    return fpdu;
+  }
   fpdu.crc = judge_crc(raw.stream, crc);
   const Octets pad = clean.subspan(mpa::kLengthSize + fpdu.ulpdu_length, mpa::pad_size(fpdu.ulpdu_length));
   fpdu.pad_zero = std::all_of(pad.begin(), pad.end(), [](std::byte octet) { return octet == std::byte{0}; });
-  if (fpdu.crc != CrcState::bad) fpdu.error = find_error(fpdu, raw);
+  if (fpdu.crc != CrcState::bad) {
+    read_strictly(fpdu, raw);
+  } else {
+    read_leniently(fpdu);
+  }
   decode_rdmap_header(fpdu);
   return fpdu;
 }

@@ -46,8 +46,8 @@ consteval const FieldInfo* f(std::string_view name) { return field_of(kFields, n
 std::span<const FieldInfo> frame_fields() { return kFields; }
 
 std::span<const std::span<const FieldInfo>> field_groups() {
-  static const std::array groups{frame_fields(), esp_fields(), iwarp_fields(), terminate_fields(),
-                                 kbtp_fields(),  ib_fields(),    analysis_fields()};
+  static const std::array groups{frame_fields(), esp_fields(), iwarp_fields(),   terminate_fields(),
+                                 kbtp_fields(),  ib_fields(),  analysis_fields()};
   return groups;
 }
 
