@@ -73,7 +73,10 @@ std::optional<IbAnswer> IbDirection::answer(const IbPacket& response, std::uint3
     const auto refused =
         std::ranges::find_if(open_, [&](const Open& o) { return psn_ahead(o.psn, psn) >= 0; });
     if (refused == open_.end()) return std::nullopt;
-    return IbAnswer{refused->frame, refused->operation, refused->dma_length, 1, true};
+    const IbAnswer answer{refused->frame, refused->operation, refused->dma_length, 1, true};
+    // Only a PSN Sequence Error (code 0) lets the requester try again.
+    if (packet.aeth->kind() == ib::Aeth::Kind::nak && packet.aeth->value() != 0) open_.erase(refused);
+    return answer;
   }
 
   // It answers the last request that it reaches, and by that all in front of it.

@@ -332,6 +332,18 @@ TEST(IbDecoderTest, OneLineAMessage) {
             "     5     0.005000  1 > Send                 300 octets, PSN 3, 2 packets since #3\n");
 }
 
+TEST(IbDecoderTest, ASendThatComesAgainHasItsLineInItsPlace) {
+  Talk talk;
+  talk.client(Operation::send_only, 1, pattern(2));
+  talk.client(Operation::send_only, 1, pattern(2));
+  talk.server(Operation::acknowledge, 1);
+  EXPECT_EQ(lines(talk.frames),
+            "stream 1: 10.0.0.1 QP 0x11 > 10.0.0.2 QP 0x22, RoCEv2\n"
+            "     1     0.001000  1 > Send                 2 octets, PSN 1, 0007\n"
+            "     2     0.002000  1 > Send                 2 octets, PSN 1\n"
+            "     3     0.003000  1 < Acknowledge          PSN 1\n");
+}
+
 TEST(IbDecoderTest, SummaryCountsPacketsAndNamesQueuePairs) {
   Talk talk;
   talk.client(Operation::read_request, 50);

@@ -28,6 +28,11 @@ bool is_write(ib::Operation operation) {
   return operation >= ib::Operation::write_first && operation <= ib::Operation::write_only_immediate;
 }
 
+bool ends_message(const ib::Packet& packet) {
+  const ib::OperationFacts* facts = packet.bth.opcode.facts();
+  return facts != nullptr && (facts->place == ib::Place::last || facts->place == ib::Place::only);
+}
+
 void announce(const ConnectionInfo& connection, Output& out) {
   const auto end = [&](Side side) {
     out.text(connection.end_text(side));
@@ -170,6 +175,12 @@ void LinePrinter::event(const ConnectionInfo& connection, const Event& event, co
   Stream& stream = this->stream(connection, event);
   if (connection.transport != Transport::tcp) {
     const auto* ib = event.as<IbPacket>();
+    // A Send that is whole waits for the very next event alone.
+    for (const Side side : {Side::client, Side::server}) {
+      const PendingIb& pending = stream.pending_ib[static_cast<std::size_t>(side)];
+      if (pending.count != 0 && ends_message(pending.last) && (ib != nullptr || side != event.from))
+        flush_ib(stream, connection, side);
+    }
     if (ib != nullptr ? collect(stream, connection, event, *ib, annotation, wanted)
                       : finish_ib(stream, connection, event, annotation, wanted))
       return;
@@ -234,9 +245,8 @@ bool LinePrinter::collect(Stream& stream, const ConnectionInfo& connection, cons
   pending.wanted = pending.wanted || wanted;
   add(annotation, pending.added);
   // Behind the last packet of a Send its message comes, when it could be put together.
-  const bool ends = facts->place == ib::Place::last || facts->place == ib::Place::only;
-  const bool send = !facts->reth && !facts->response && !is_write(facts->operation);
-  if (ends && !send) flush_ib(stream, connection, event.from);
+  const bool send = !facts->response && !is_write(facts->operation);
+  if (ends_message(ib.packet) && !send) flush_ib(stream, connection, event.from);
   return true;
 }
 
