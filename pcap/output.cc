@@ -138,6 +138,31 @@ Output& Output::json_string(std::string_view text) {
   return sign('"');
 }
 
+Output& Output::xml_text(std::string_view text) {
+  while (!text.empty()) {
+    const char c = text.front();
+    const std::size_t size = utf8_size(text);
+    const auto code = static_cast<unsigned char>(c);
+    // XML 1.0 2.2: no controls but tab and ends of lines, nor U+FFFE and U+FFFF.
+    const bool control = code < 0x20 && c != '\t' && c != '\n' && c != '\r';
+    if (size == 0 || control || text.starts_with("\xEF\xBF\xBE") || text.starts_with("\xEF\xBF\xBF")) {
+      this->text("\xEF\xBF\xBD");
+    } else if (c == '<') {
+      this->text("&lt;");
+    } else if (c == '>') {
+      this->text("&gt;");
+    } else if (c == '&') {
+      this->text("&amp;");
+    } else if (c == '"') {
+      this->text("&quot;");
+    } else {
+      this->text(text.substr(0, size));
+    }
+    text.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  return *this;
+}
+
 Output& Output::colour(Colour colour) {
   if (!colour_) return *this;
   constexpr std::array<std::string_view, 9> kCodes{"\x1b[0m",  "\x1b[1m",  "\x1b[2m",  "\x1b[31m", "\x1b[32m",

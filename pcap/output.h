@@ -65,6 +65,8 @@ class Output {
   }
   /// `before`, then name and ending between quotes, then ":"; both need no escapes.
   Output& json_key(char before, std::string_view name, std::string_view ending = {});
+  /// As XML wants text and values between quotes; what XML cannot hold becomes U+FFFD.
+  Output& xml_text(std::string_view text);
   Output& colour(Colour colour);
 
   /// A line ends here: a good place to write.
@@ -74,6 +76,8 @@ class Output {
   }
   /// Writes what there is.
   void flush();
+  /// Forgets what there is.
+  void drop() { used_ = 0; }
   [[nodiscard]] bool pending() const { return used_ != 0; }
   /// The reader has gone, or writing failed; errno tells which.
   [[nodiscard]] bool broken() const { return error_ != 0; }

@@ -14,6 +14,7 @@ constexpr std::int64_t kWideTime = 1000 * kSecond;  ///< shorter ones are filled
 
 void add(const Annotation& from, Annotation& to) {
   if (!from.text.empty()) to.text = from.text;
+  if (!from.fields.empty()) to.fields = from.fields;
   to.findings.insert(to.findings.end(), from.findings.begin(), from.findings.end());
 }
 
@@ -33,7 +34,7 @@ bool ends_message(const ib::Packet& packet) {
   return facts != nullptr && (facts->place == ib::Place::last || facts->place == ib::Place::only);
 }
 
-void announce(const ConnectionInfo& connection, Output& out) {
+void announce_ends(const ConnectionInfo& connection, Output& out) {
   const auto end = [&](Side side) {
     out.text(connection.end_text(side));
     const auto& qp = connection.qp[static_cast<std::size_t>(side)];
@@ -76,10 +77,10 @@ LinePrinter::Stream& LinePrinter::stream(const ConnectionInfo& connection, const
   return *latest_;
 }
 
-void LinePrinter::begin_line(Stream& stream, const ConnectionInfo& connection, Side side, FrameRef at) {
-  if (!std::exchange(stream.announced, true)) {
+void LinePrinter::begin_line(const ConnectionInfo& connection, Side side, FrameRef at, bool announce) {
+  if (announce) {
     output_.colour(Colour::dim).text("stream ").number(connection.number).text(": ");
-    announce(connection, output_);
+    announce_ends(connection, output_);
     output_.colour(Colour::none).end_line();
   }
   output_.number(at.number, kFrameWidth).text("  ");

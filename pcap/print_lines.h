@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 
 #include "pcap/decoder.h"
 #include "pcap/event.h"
@@ -19,6 +20,9 @@ class LinePrinter {
  public:
   /// With `each_segment` every FPDU has its line.
   LinePrinter(Output& output, bool each_segment) : output_(output), each_segment_(each_segment) {}
+  LinePrinter(const LinePrinter&) = delete;
+  LinePrinter& operator=(const LinePrinter&) = delete;
+  virtual ~LinePrinter() = default;
 
   /// Times are told from here: the time of the capture's first frame.
   void set_start(std::int64_t ns) { start_ns_ = ns; }
@@ -30,6 +34,15 @@ class LinePrinter {
 
   /// Frame, time, stream and direction, then the event alone.
   void heading(const ConnectionInfo& connection, const Event& event, const Annotation& annotation);
+
+ protected:
+  /// A line begins; what line_text.h writes goes into the output next. `announce`: it is the stream's first.
+  virtual void begin_line(const ConnectionInfo& connection, Side side, FrameRef at, bool announce);
+  /// Where its message began.
+  virtual void since(FrameRef first, FrameRef last);
+  /// It ends. Of the annotation's fields numbers alone are still there.
+  virtual void end_line(const Annotation& annotation);
+  [[nodiscard]] std::int64_t start_ns() const { return start_ns_; }
 
  private:
   /// A message of which segments were seen.
@@ -70,9 +83,9 @@ class LinePrinter {
   [[nodiscard]] bool finish_ib(Stream& stream, const ConnectionInfo& connection, const Event& event,
                                const Annotation& annotation, bool wanted);
   void flush_ib(Stream& stream, const ConnectionInfo& connection, Side side);
-  void begin_line(Stream& stream, const ConnectionInfo& connection, Side side, FrameRef at);
-  void since(FrameRef first, FrameRef last);
-  void end_line(const Annotation& annotation);
+  void begin_line(Stream& stream, const ConnectionInfo& connection, Side side, FrameRef at) {
+    begin_line(connection, side, at, !std::exchange(stream.announced, true));
+  }
 
   Output& output_;
   bool each_segment_;

@@ -28,6 +28,7 @@ Examples:
   kbtp dissect trace.pcap --filter 'op==COMPLETION && status!=SUCCESS'
   kbtp dissect trace.pcap --follow 2 -v
   kbtp dissect trace.pcap --frames 40-42 -x
+  kbtp dissect trace.pcap --follow 2 -o svg > stream2.svg
   kbtp dissect trace.pcap.gz -o json | jq -c 'select(."kbtp.op_name" == "LOAD")'
   ssh host tcpdump -i eth0 -w - tcp | kbtp dissect -
   kbtp dissect -i lo tcp port 7420)";
@@ -68,8 +69,8 @@ void set_up_dissect(CLI::App& app, Run& run) {
       "a capture file, pcap or pcapng, also gzip-compressed; - is standard input. With -i: a capture "
       "filter in libpcap's language");
   app.add_option("-i,--interface", options->interface, "capture live until interrupted");
-  add_word(app, "-o,--output", options->output, {"text", "json", "summary"},
-           "one line a message (default), JSON lines, or a page about the whole");
+  add_word(app, "-o,--output", options->output, {"text", "json", "summary", "svg"},
+           "one line a message (default), JSON lines, a page about the whole, or a sequence chart");
   app.add_option("--filter", options->filter, "only what fits this expression (see below)")
       ->type_name("EXPR");
   app.add_flag("-v,--verbose", options->verbose, "every event field by field, with octet offsets");
@@ -118,8 +119,11 @@ void set_up_dissect(CLI::App& app, Run& run) {
                                            !options->filter.empty() || options->frames))
         return fail_usage(command,
                           "-o summary is about the whole capture, or the stream that --follow names");
-      if (options->output == "json" && (options->verbose || options->octets || options->segments))
-        return fail_usage(command, "-v, -x and --segments are about text; -o json has every field anyway");
+      if ((options->output == "json" || options->output == "svg") &&
+          (options->verbose || options->octets || options->segments))
+        return fail_usage(
+            command, "-v, -x and --segments are about text" +
+                         std::string(options->output == "json" ? "; -o json has every field anyway" : ""));
       return dissect(*options);
     };
   });

@@ -5,7 +5,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
+#include <memory>
 #include <poll.h>
 #include <span>
 #include <sys/stat.h>
@@ -14,6 +16,7 @@
 
 #include "pcap/analysis.h"
 #include "pcap/capture_file.h"
+#include "pcap/chart.h"
 #include "pcap/decoder.h"
 #include "pcap/esp.h"
 #include "pcap/fields.h"
@@ -59,6 +62,10 @@ trace::DecodeOptions decode_options(trace::EspStage& esp) {
   return options;
 }
 
+std::string file_name(const std::string& path) {
+  return path == "-" ? "standard input" : std::filesystem::path(path).filename().string();
+}
+
 /// Takes what the decoder tells to the printer.
 class Dissector final : private trace::Observer {
  public:
@@ -71,7 +78,9 @@ class Dissector final : private trace::Observer {
         decode_(decode_options(esp)),
         decoder_(decode_, *this),
         builder_(decode_.assignment),
-        lines_(output, options.segments || options.verbose || options.octets) {}
+        chart_(options.output == "svg" ? std::make_unique<trace::Chart>() : nullptr),
+        plain_(output, options.segments || options.verbose || options.octets),
+        lines_(chart_ ? *chart_ : plain_) {}
 
   void frame(const trace::FrameView& frame) {
     if (options_.output == "summary") summary_.frame(frame);
@@ -86,6 +95,7 @@ class Dissector final : private trace::Observer {
   void finish() {
     if (!left_open_) decoder_.finish();
     if (options_.output == "summary") output_.text(summary_.text());
+    if (chart_) chart_->write(options_.path.empty() ? options_.interface : file_name(options_.path), output_);
   }
 
   [[nodiscard]] const trace::EspStage& esp() const { return esp_; }
@@ -150,7 +160,9 @@ class Dissector final : private trace::Observer {
   trace::Analyzer analyzer_;
   trace::Summary summary_;
   trace::RecordBuilder builder_;
-  trace::LinePrinter lines_;
+  std::unique_ptr<trace::Chart> chart_;
+  trace::LinePrinter plain_;
+  trace::LinePrinter& lines_;  ///< one of these
   trace::Record record_;
   trace::Annotation annotation_;
   bool left_open_ = false;

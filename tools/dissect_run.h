@@ -15,7 +15,7 @@ struct DissectOptions {
   std::string path;       ///< "-" is standard input; or:
   std::string interface;  ///< live
   std::string capture_filter;
-  std::string output = "text";  ///< or json
+  std::string output = "text";  ///< or json, summary, svg
   std::string filter;
   std::string esp_keys;   ///< a file with keys of ESP SAs
   bool verbose = false;   ///< field by field
