@@ -26,7 +26,7 @@ Chart::Kind kind_of(std::string_view title, std::string_view text) {
   const auto begins = [title](auto... words) { return (title.starts_with(words) || ...); };
   if (begins("Terminate", "TCP RST", "no MPA", "CM REJ") || text.starts_with("REJECTED")) return failure;
   if (begins("note", "missing")) return remark;
-  if (begins("KBTP COMPLETION", "KBTP HELLO_ACK")) return completion;
+  if (begins("KBTP COMPLETION", "KBTP HELLO_ACK")) return text.starts_with("SUCCESS") ? completion : failure;
   if (begins("KBTP")) return request;
   if (begins("MPA", "CM ")) return setup;
   if (begins("RDMA Read", "Atomic", "Compare", "Fetch", "CmpSwap")) return fetch;

@@ -39,7 +39,7 @@ class Chart final : public LinePrinter {
     data,        ///< Writes, Sends, Immediate Data
     fetch,       ///< Reads, Atomics and their responses
     setup,       ///< MPA, Communication Manager
-    failure,     ///< Terminate, reset, rejection
+    failure,     ///< Terminate, reset, rejection, another status than SUCCESS
     minor,       ///< Acknowledges, FIN
     remark,      ///< no message: what the capture lacks, notes
   };

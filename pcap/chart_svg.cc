@@ -20,7 +20,7 @@ constexpr std::size_t kRow = 34;
 constexpr std::size_t kMark = 16;
 constexpr std::size_t kPause = 26;
 constexpr std::int64_t kPauseNs = 100'000'000;  ///< without a message that is told
-constexpr std::size_t kLetterTenths = 66;
+constexpr std::size_t kLetterTenths = 69;
 constexpr std::size_t kLanes = 5;  ///< of lines from a request to its answer, beside a lifeline
 constexpr std::size_t kLane = 8;
 constexpr std::size_t kMargin = 24;
@@ -34,7 +34,7 @@ constexpr std::array<KindFacts, 8> kKinds{{{"request", "KBTP request"},
                                            {"data", "data"},
                                            {"fetch", "Read, Atomic"},
                                            {"setup", "set-up"},
-                                           {"failure", "Terminate, reset"},
+                                           {"failure", "Terminate, reset, failed"},
                                            {"minor", "Acknowledge, FIN"},
                                            {"remark", ""}}};
 const KindFacts& facts(Chart::Kind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
@@ -97,6 +97,8 @@ std::size_t letters(std::string_view text) {
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 std::size_t width_of(std::size_t letters) { return letters * kLetterTenths / 10; }
+/// The room of a title and the gap behind it, in letters: bold ones are wider.
+std::size_t titled(std::string_view title) { return letters(title) * 9 / 8 + 2; }
 std::size_t room_of(std::size_t pixels) { return pixels * 10 / kLetterTenths; }
 
 /// The first `most` letters, with an ellipsis when that is not all.
@@ -110,6 +112,21 @@ std::string shortened(std::string_view text, std::size_t most) {
   std::string_view kept = text.substr(0, size);
   while (!kept.empty() && (kept.back() == ' ' || kept.back() == ',')) kept.remove_suffix(1);
   return std::string(kept) + "…";
+}
+
+/// Less the Request ID, for which there is no room: the answer is tied to its request anyway.
+std::string without_request(std::string_view text) {
+  constexpr std::string_view kRequest = "request 0x";
+  const std::size_t from = text.find(kRequest);
+  if (from == std::string_view::npos) return std::string(text);
+  std::size_t to = std::min(text.find_first_not_of("0123456789abcdef", from + kRequest.size()), text.size());
+  std::string before(text.substr(0, from));
+  if (before.ends_with(' ')) {
+    before.pop_back();  // "SUCCESS request 0x7, handle 3"
+  } else if (text.substr(to).starts_with(", ")) {
+    to += 2;
+  }
+  return before + std::string(text.substr(to));
 }
 
 std::string_view transport_name(Transport transport) {
@@ -150,10 +167,10 @@ ChartSvg::ChartSvg(const Chart& chart, Output& out) : chart_(chart), out_(out) {
 /// A stream is as wide as its labels want, within reason: less when there are several.
 void ChartSvg::place_columns() {
   const std::size_t streams = chart_.streams().size();
-  const std::size_t widest = streams <= 1 ? 760 : streams == 2 ? 560 : 440;
+  const std::size_t widest = streams <= 1 ? 760 : streams == 2 ? 600 : 480;
   std::vector<std::size_t> wanted(streams, 0);
   for (const Chart::Row& row : chart_.rows()) {
-    const std::size_t size = letters(row.title) + letters(row.text) + letters(row.added) + 6;
+    const std::size_t size = titled(row.title) + letters(row.text) + letters(row.added) + 5;
     wanted[row.stream] = std::max(wanted[row.stream], width_of(size) + 2 * kMargin);
   }
   std::size_t at = kGutter;
@@ -200,7 +217,9 @@ void ChartSvg::write(std::string_view name, std::uint64_t left_out, std::uint64_
   write_style();
   out_.text("<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n<text class=\"name\"");
   attribute("x", kMargin).attribute("y", 34);
-  out_.sign('>').xml_text(shortened(name, 48)).text("<tspan class=\"dim\" dx=\"12\" font-size=\"12\" font-weight=\"400\">");
+  out_.sign('>')
+      .xml_text(shortened(name, 48))
+      .text("<tspan class=\"dim\" dx=\"12\" font-size=\"12\" font-weight=\"400\">");
   out_.text(quantity(chart_.streams().size(), "stream")).text(", ");
   out_.text(quantity(chart_.rows().size(), "line"));
   if (!chart_.rows().empty()) {
@@ -312,20 +331,22 @@ void ChartSvg::write_row(std::size_t index) {
 
 /// What it is and what the analysis says of it before what it says itself, when there is no room for all.
 void ChartSvg::write_label(const Chart::Row& row, const Column& column, std::size_t y) {
+  constexpr std::size_t kLeast = 8;  ///< of a text that says anything
   const std::size_t room = room_of(column.right - column.left - kMargin);
-  const std::string title = shortened(row.title, room);
-  const std::size_t behind_title = room - std::min(room, letters(title) + 2);
-  const std::size_t for_text = std::min(letters(row.text), behind_title);
-  const std::string added = shortened(
-      row.added, std::max(behind_title - for_text, std::min(behind_title * 2 / 3, letters(row.added))));
-  const std::size_t left = behind_title - std::min(behind_title, row.added.empty() ? 0 : letters(added) + 3);
+  const std::string title = shortened(row.title, room * 8 / 9);
+  const std::size_t behind_title = room - std::min(room, titled(title));
+  const std::string added = shortened(row.added, behind_title);
+  const std::size_t left = behind_title - std::min(behind_title, added.empty() ? 0 : letters(added) + 2);
+  const std::string text = letters(row.text) <= left
+                               ? row.text
+                               : shortened(without_request(row.text), std::max<std::size_t>(left, 1));
   out_.text("<text class=\"middle\"");
   attribute("x", (column.left + column.right) / 2)
       .attribute("y", y - (row.kind == Chart::Kind::remark ? 3 : 6));
   out_.text("><tspan class=\"what\">").xml_text(title).text("</tspan>");
-  if (left > 4 && !row.text.empty())
-    out_.text("<tspan dx=\"7\">").xml_text(shortened(row.text, left)).text("</tspan>");
-  if (!row.added.empty()) out_.text("<tspan class=\"dim\" dx=\"9\">").xml_text(added).text("</tspan>");
+  if (!text.empty() && (left >= kLeast || letters(row.text) <= left))
+    out_.text("<tspan dx=\"7\">").xml_text(text).text("</tspan>");
+  if (!added.empty()) out_.text("<tspan class=\"dim\" dx=\"9\">").xml_text(added).text("</tspan>");
   out_.text("</text>");
 }
 
