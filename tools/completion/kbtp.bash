@@ -19,7 +19,7 @@ _kbtp() {
     esac
   done
   if [[ ${command[*]} == "kbtp dissect"* && $previous == --output ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "text json summary" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "text json summary svg" -- "$current")
     return
   fi
   case $previous in
@@ -40,7 +40,7 @@ _kbtp() {
   if [[ ${command[*]} == "kbtp dissect"* ]]; then
     case $previous in
       -i | --interface) mapfile -t COMPREPLY < <(compgen -W "$(ls /sys/class/net 2>/dev/null)" -- "$current") && return ;;
-      -o) mapfile -t COMPREPLY < <(compgen -W "text json summary" -- "$current") && return ;;
+      -o) mapfile -t COMPREPLY < <(compgen -W "text json summary svg" -- "$current") && return ;;
     esac
   fi
   if [[ ${command[*]} == "kbtp "@(replay|dissect)* && $current != -* ]]; then
