@@ -110,15 +110,16 @@ TEST(Frame, FragmentsTellTheirPlace) {
   EXPECT_EQ(fragment->offset, 24U);
   EXPECT_TRUE(fragment->more);
   EXPECT_EQ(fragment->payload_length, segment().size());
-  const auto six = decode(LinkType::ipv6, ipv6(kA6, kB6, 44, *from_hex("06 00 0009 12345678") + segment()));
+  const Bytes octets = ipv6(kA6, kB6, 44, *from_hex("06 00 0009 12345678") + segment());
+  const auto six = decode(LinkType::ipv6, octets);
   fragment = six ? std::get_if<IpFragment>(&*six) : nullptr;
   ASSERT_NE(fragment, nullptr);
   EXPECT_EQ(fragment->identification, 0x12345678U);
   EXPECT_EQ(fragment->protocol, 6);
   EXPECT_EQ(fragment->offset, 8U);
   // One that is all of its packet.
-  const auto atomic =
-      decode(LinkType::ipv6, ipv6(kA6, kB6, 44, *from_hex("06 00 0000 12345678") + segment()));
+  const Bytes atomic_octets = ipv6(kA6, kB6, 44, *from_hex("06 00 0000 12345678") + segment());
+  const auto atomic = decode(LinkType::ipv6, atomic_octets);
   expect_segment(atomic, kA6, kB6);
 }
 

@@ -78,7 +78,8 @@ class Talk {
 };
 
 TEST(IbDecoderTest, TheDestinationPortDecidesAlone) {
-  const ib::Packet packet = ib_packet(Operation::send_only, kServerQp, 1, pattern(8));
+  const Bytes payload = pattern(8);
+  const ib::Packet packet = ib_packet(Operation::send_only, kServerQp, 1, payload);
   Talk talk;
   talk.add(roce(packet, v4(1, 0), v4(2, 0), 4792));
   Bytes reply = roce(packet, v4(1, 0), v4(2, 0), 53);
@@ -163,7 +164,8 @@ TEST(IbDecoderTest, SendsArePutTogetherOverTheWrapOfPsns) {
 
 TEST(IbDecoderTest, KindsOfSend) {
   Talk talk;
-  ib::Packet packet = ib_packet(Operation::send_only_invalidate, kServerQp, 1, pattern(4));
+  const Bytes payload = pattern(4);
+  ib::Packet packet = ib_packet(Operation::send_only_invalidate, kServerQp, 1, payload);
   talk.say(true, packet);
   packet.bth.solicited_event = true;
   packet.bth.psn = 2;
