@@ -4,7 +4,9 @@
 -- Octets are claimed only for KBTP that is beyond doubt: a session is known by its HELLO or HELLO_ACK, or by a
 -- COMPLETION that answers a request seen before. Of a trace that begins in the middle of a session the requests in
 -- front of that COMPLETION are shown on Wireshark's second pass (tshark -2).
--- Of a message in several segments or packets, which Wireshark does not put together, the head is shown.
+-- Wireshark 4.0 puts the segments of a Send together, but then hands on only the first Send of a frame:
+--   -o iwarp_ddp_rdmap.reassemble_iwarp_rdma_send:FALSE
+-- shows them all. Of a message in several segments or packets that are not put together the head is shown.
 
 -- begin constants: generated from proto/wire (lua_constants_test writes this part with KBTP_UPDATE=1)
 local OPCODES = {
@@ -248,7 +250,7 @@ local function add_header(tree, octets)
   if answer or octets(22, 2):uint() ~= 0 then tree:add(fields.status, octets(22, 2)) end
 end
 
--- Fields one behind the other: their sizes follow from the offset of the next one.
+-- Places are { name, offset, size }.
 local function add_fields(tree, octets, places)
   for _, place in ipairs(places) do
     tree:add(fields[place[1]], octets(place[2], place[3]))
@@ -341,7 +343,7 @@ local function certain(session, octets, name)
   return session.certain
 end
 
--- `sure`: the layers below have said that this is the begin of a Send.
+-- `sure`: the layers below have said that a Send begins here.
 local function dissect(octets, pinfo, tree, key, sure, goes_on)
   local session = session_of(key)
   local name, more = recognise(octets, goes_on)
@@ -369,10 +371,11 @@ local function pair(one, other) return one < other and one .. " " .. other or ot
 kbtp:register_heuristic("iwarp_ddp_rdmap", function(octets, pinfo, tree)
   local opcode, offset = nearest(rdmap_opcode), nearest(ddp_offset)
   if opcode and (opcode < 3 or opcode > 6) then return false end -- Sends only (RFC 5040 4.2)
-  if opcode and offset ~= 0 then return false end
+  -- The last segment of a Send comes with those before it, or is no begin of a message.
+  if opcode and offset ~= 0 and octets:len() <= offset then return false end
   local goes_on = opcode and not nearest(ddp_last)
   local from, to = tostring(pinfo.src) .. ":" .. pinfo.src_port, tostring(pinfo.dst) .. ":" .. pinfo.dst_port
-  return dissect(octets, pinfo, tree, pair(from, to), opcode ~= nil, goes_on)
+  return dissect(octets, pinfo, tree, pair(from, to), opcode and offset == 0, goes_on)
 end)
 
 -- Of reliable and unreliable connections (IBTA 9.2.1): Send First; Send Only, with Immediate, with Invalidate.

@@ -141,4 +141,27 @@ Result<std::vector<std::vector<std::string>>> ask_tshark_fields(const std::strin
   return rows;
 }
 
+Result<std::vector<KbtpMessage>> ask_tshark_kbtp(const std::string& path) {
+  if (path.find('\'') != std::string::npos) return failure("a path without apostrophes is needed: " + path);
+  std::vector<KbtpMessage> messages;
+  std::uint64_t frame = 0;
+  const auto take = [&](std::string_view line) {
+    const std::string_view name = attribute(line, "name");
+    const std::string_view show = attribute(line, "show");
+    if (name == "num") frame = number(show);
+    if (name == "kbtp") messages.push_back({frame, {}});
+    const bool of_its_own = name.starts_with("kbtp.flags.") || name.starts_with("kbtp.features.") ||
+                            name == "kbtp.inline" || name == "kbtp.cut";
+    if (!name.starts_with("kbtp.") || of_its_own || messages.empty()) return;
+    messages.back().fields[std::string(name)] =
+        name == "kbtp.identity" ? std::string(show) : std::to_string(number(show));
+  };
+  const std::string command =
+      "tshark -n -X lua_script:'" KBTP_SOURCE_DIR "/pcap/wireshark/kbtp.lua' -r '" + path +
+      "' -Y kbtp -o tcp.try_heuristic_first:TRUE -o iwarp_ddp_rdmap.reassemble_iwarp_rdma_send:FALSE "
+      "-T pdml -J kbtp";
+  if (!run(command, take)) return failure("tshark cannot read " + path);
+  return messages;
+}
+
 }  // namespace kbtp::second_opinion

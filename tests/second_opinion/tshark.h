@@ -6,6 +6,8 @@
 
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,5 +28,15 @@ namespace kbtp::second_opinion {
 /// not there. No ULP is looked for inside InfiniBand: what tshark takes for one hides the ICRC.
 [[nodiscard]] Result<std::vector<std::vector<std::string>>> ask_tshark_fields(
     const std::string& path, const std::string& filter, std::span<const std::string_view> fields);
+
+/// A KBTP message as the Lua dissector in pcap/wireshark reads it: its kbtp.* fields, numbers in decimal.
+/// Fields that `kbtp dissect` has not, the single flags and the inline data, are left out.
+struct KbtpMessage {
+  std::uint64_t frame = 0;
+  std::map<std::string, std::string> fields;
+  bool operator==(const KbtpMessage&) const = default;
+};
+/// In the order of the file. Sends are not put together: tshark 4.0 then shows only the first one of a frame.
+[[nodiscard]] Result<std::vector<KbtpMessage>> ask_tshark_kbtp(const std::string& path);
 
 }  // namespace kbtp::second_opinion
