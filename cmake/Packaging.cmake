@@ -18,6 +18,10 @@ install(FILES ${CMAKE_BINARY_DIR}/kbtpConfig.cmake ${CMAKE_BINARY_DIR}/kbtpConfi
 file(GLOB man_pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/man/*.1)
 install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES tools/completion/kbtp.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME kbtp)
+# Where Debian's Wireshark looks for Lua plugins; GNUInstallDirs has that folder for the prefix /usr only.
+set(KBTP_WIRESHARK_PLUGINS lib/${CMAKE_LIBRARY_ARCHITECTURE}/wireshark/plugins
+    CACHE STRING "Folder under the prefix for Wireshark's Lua dissector of KBTP")
+install(FILES pcap/wireshark/kbtp.lua DESTINATION ${KBTP_WIRESHARK_PLUGINS})
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES examples/peer_to_peer.cc DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 

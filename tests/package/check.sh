@@ -19,7 +19,8 @@ bash -n "$work/prefix/share/bash-completion/completions/kbtp"
 (cd build/release && cpack -G DEB -B "$work/deb" >/dev/null)
 deb=$(find "$work/deb" -maxdepth 1 -name '*.deb')
 contents=$(dpkg-deb --contents "$deb")
-for path in usr/bin/kbtp usr/bin/kbtp-trace-gen usr/share/man/man1/kbtp.1 usr/lib/cmake/kbtp/kbtpConfig.cmake; do
+for path in usr/bin/kbtp usr/bin/kbtp-trace-gen usr/share/man/man1/kbtp.1 usr/lib/cmake/kbtp/kbtpConfig.cmake \
+  usr/lib/wireshark/plugins/kbtp.lua; do
   grep -q "$path" <<<"${contents//x86_64-linux-gnu\//}" || { echo "$(basename "$deb") lacks $path" >&2; exit 1; }
 done
 dpkg-deb --field "$deb" Depends | grep -q libpcap
