@@ -28,9 +28,9 @@ struct PcapCloser {
 /// By LINKTYPE_ number, as in files; 12 and 14 are raw IP in files of some systems, and libpcap's DLT_RAW.
 std::optional<LinkType> link_of(std::uint32_t number) {
   if (number == 12 || number == 14) return LinkType::raw_ip;
-  for (const LinkType link :
-       {LinkType::null_loopback, LinkType::ethernet, LinkType::raw_ip, LinkType::openbsd_loop,
-        LinkType::linux_sll, LinkType::ipv4, LinkType::ipv6, LinkType::linux_sll2}) {
+  for (const LinkType link : {LinkType::null_loopback, LinkType::ethernet, LinkType::raw_ip,
+                              LinkType::openbsd_loop, LinkType::linux_sll, LinkType::erf, LinkType::ipv4,
+                              LinkType::ipv6, LinkType::infiniband, LinkType::linux_sll2}) {
     if (static_cast<std::uint32_t>(link) == number) return link;
   }
   return std::nullopt;

@@ -52,6 +52,18 @@ TEST(CaptureFile, OctetsOfTheFileHeader) {
                       "00000002 00000003 00000002 00000009 0102"));
 }
 
+TEST(CaptureFile, LinkTypesOfInfiniband) {
+  for (const LinkType link : {LinkType::infiniband, LinkType::erf}) {
+    Frame frame;
+    frame.link = link;
+    frame.wire_length = 2;
+    frame.octets = *from_hex("0102");
+    const auto file = read_capture(encode_capture(std::span(&frame, 1)));
+    ASSERT_TRUE(file) << file.error().text;
+    EXPECT_EQ(file->frames.at(0).link, link);
+  }
+}
+
 TEST(CaptureFile, BrokenOffAtEveryOctetGivesTheFramesBefore) {
   const std::vector<Frame> frames = three_frames();
   const std::vector<std::byte> whole = encode_capture(frames);

@@ -137,6 +137,8 @@ std::string_view transport_name(Transport transport) {
       return "RoCEv2";
     case Transport::rocev1:
       return "RoCEv1";
+    case Transport::infiniband:
+      return "InfiniBand";
   }
   return "";
 }

@@ -10,6 +10,8 @@
 namespace kbtp::trace {
 
 std::string ConnectionInfo::end_text(Side side) const {
+  if (transport == Transport::infiniband && !address(side).v6)
+    return "LID " + std::to_string(InfinibandPacket::lid(address(side)));
   std::string text = address(side).to_string();
   if (transport == Transport::tcp) return text;
   text.resize(text.rfind(':'));

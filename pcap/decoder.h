@@ -24,8 +24,9 @@ enum class Transport : std::uint8_t {
   tcp,
   rocev2,
   rocev1,
+  infiniband,
 };
-inline constexpr std::array<std::string_view, 3> kTransportNames{"tcp", "rocev2", "rocev1"};
+inline constexpr std::array<std::string_view, 4> kTransportNames{"tcp", "rocev2", "rocev1", "infiniband"};
 [[nodiscard]] constexpr std::string_view to_string(Transport transport) {
   return kTransportNames[static_cast<std::size_t>(transport)];
 }
@@ -44,7 +45,7 @@ struct ConnectionInfo {
   [[nodiscard]] const TransportAddress& address(Side side) const {
     return side == Side::client ? client : server;
   }
-  /// Address and port, or the address alone where there are queue pairs.
+  /// Address and port; where there are queue pairs the address or LID alone.
   [[nodiscard]] std::string end_text(Side side) const;
 };
 

@@ -224,6 +224,52 @@ Expected<Packet, FrameProblem> roce_v1(const Rest& rest) {
                       static_cast<std::uint32_t>(payload.wire), payload.octets, rest.octets.first(kGrh)};
 }
 
+/// IBTA Volume 1, 7.7: the Local Route Header, a Global one when LNH says so. Its length, in units of 4
+/// octets, runs from the LRH to the ICRC; the VCRC behind it is not looked at.
+Expected<Packet, FrameProblem> infiniband(Rest rest) {
+  constexpr std::size_t kLrh = 8;
+  constexpr std::size_t kGrh = 40;
+  if (!rest.has(kLrh)) return unexpected(rest.lacks(kLrh, "the LRH is cut short", "no room for an LRH"));
+  const unsigned next = octet(rest, 1) & 3U;
+  if (next < 2) return problem(Kind::other_protocol, "a raw packet, which is not InfiniBand's transport");
+  const std::size_t length = std::size_t{4} * (u16(rest, 4) & 0x7FFU);
+  const std::size_t headers = next == 3 ? kLrh + kGrh : kLrh;
+  if (length < headers) return problem(Kind::malformed, "the LRH's packet length is below its headers");
+  if (length > rest.wire) return problem(Kind::malformed, "the LRH's packet length is beyond the frame");
+  rest = rest.first(length);
+  if (!rest.has(headers)) return unexpected(rest.lacks(headers, "the GRH is cut short", "no room for a GRH"));
+  const Rest payload = rest.after(headers);
+  const auto end = [&](std::size_t lid, std::size_t gid) {
+    return next == 3 ? address(rest, gid, true) : InfinibandPacket::address_of_lid(u16(rest, lid));
+  };
+  return InfinibandPacket{end(6, kLrh + 8), end(2, kLrh + 24), static_cast<std::uint32_t>(payload.wire),
+                          payload.octets, rest.octets.first(headers)};
+}
+
+/// Extensible Record Format: a header of 16 octets, extension headers of 8 as long as a first bit says that
+/// one follows, the packet and padding.
+Expected<Packet, FrameProblem> erf(Rest rest) {
+  constexpr std::size_t kHeader = 16;
+  constexpr std::size_t kExtension = 8;
+  constexpr unsigned kInfiniband = 21;
+  constexpr unsigned kMore = 0x80;
+  if (!rest.has(kHeader))
+    return unexpected(rest.lacks(kHeader, "the ERF header is cut short", "no room for an ERF header"));
+  const unsigned type = octet(rest, 8);
+  const std::uint16_t wire = u16(rest, 14);
+  rest = rest.after(kHeader);
+  for (unsigned first = type; (first & kMore) != 0; rest = rest.after(kExtension)) {
+    if (!rest.has(kExtension))
+      return unexpected(rest.lacks(kExtension, "an ERF extension header is cut short",
+                                   "no room for an ERF extension header"));
+    first = octet(rest, 0);
+  }
+  if ((type & ~kMore) != kInfiniband)
+    return problem(Kind::other_protocol, "an ERF record of something else than InfiniBand");
+  rest.wire = std::max<std::uint64_t>(wire, rest.octets.size());
+  return infiniband(rest);
+}
+
 Expected<Packet, FrameProblem> network(std::uint16_t ether_type, const Rest& rest) {
   if (ether_type == kEtherIpv4) return ipv4(rest);
   if (ether_type == kEtherIpv6) return ipv6(rest);
@@ -294,6 +340,10 @@ Expected<Packet, FrameProblem> decode_frame(LinkType link, Octets octets, std::u
       return ipv4(rest);
     case LinkType::ipv6:
       return ipv6(rest);
+    case LinkType::infiniband:
+      return infiniband(rest);
+    case LinkType::erf:
+      return erf(rest);
   }
   return problem(Kind::unsupported_link, "a link type that is not understood");
 }

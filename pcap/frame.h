@@ -1,5 +1,6 @@
 // One captured frame, and what a pure decoder reads in it down to the transport layer: link header (Ethernet
-// with VLAN tags, Linux cooked v1 and v2, raw IP, null/loopback), IPv4 and IPv6, TCP, UDP, ESP and RoCEv1.
+// with VLAN tags, Linux cooked v1 and v2, raw IP, null/loopback, InfiniBand), IPv4 and IPv6, TCP, UDP, ESP,
+// RoCEv1 and InfiniBand's own packets.
 //
 // Sizes are octets; times are nanoseconds since the epoch; addresses stay in network order as they were in
 // the frame, ports and sequence numbers are in host order. Nothing here does I/O or throws on what a frame
@@ -28,8 +29,10 @@ enum class LinkType : std::uint16_t {
   raw_ip = 101,
   openbsd_loop = 108,  ///< as null_loopback, always in network order
   linux_sll = 113,     ///< "cooked" capture, the "any" device
+  erf = 197,           ///< Endace's records; those that hold InfiniBand
   ipv4 = 228,
   ipv6 = 229,
+  infiniband = 247,  ///< from the Local Route Header on
   linux_sll2 = 276,
 };
 
@@ -112,6 +115,25 @@ struct RoceV1Packet {
   Octets headers;  ///< the Global Route Header, 40 octets
 };
 
+/// A packet of InfiniBand's own link (IBTA Volume 1, 7.7). Ports are 0.
+struct InfinibandPacket {
+  TransportAddress source, destination;  ///< GIDs as IPv6 addresses; without a GRH LIDs, see lid()
+  std::uint32_t payload_length = 0;      ///< from the BTH to the ICRC
+  Octets payload;
+  Octets headers;  ///< the Local Route Header, 8 octets, and the Global one if there is one, 40 octets
+
+  /// A Local Identifier in the place of an address.
+  [[nodiscard]] static TransportAddress address_of_lid(std::uint16_t lid) {
+    TransportAddress address;
+    address.host[0] = static_cast<std::uint8_t>(lid >> 8);
+    address.host[1] = static_cast<std::uint8_t>(lid);
+    return address;
+  }
+  [[nodiscard]] static std::uint16_t lid(const TransportAddress& address) {
+    return static_cast<std::uint16_t>(address.host[0] << 8 | address.host[1]);
+  }
+};
+
 /// A part of an IP packet (RFC 791 3.2, RFC 8200 4.5). Ports are 0.
 struct IpFragment {
   TransportAddress source, destination;
@@ -136,7 +158,7 @@ struct FrameProblem {
   const char* text = "";  ///< what and where, a literal
 };
 
-using Packet = std::variant<TcpSegment, UdpDatagram, EspPacket, RoceV1Packet, IpFragment>;
+using Packet = std::variant<TcpSegment, UdpDatagram, EspPacket, RoceV1Packet, InfinibandPacket, IpFragment>;
 
 /// Reads one frame. `octets` is what was captured of `wire_length` octets; the payload's span points into it.
 [[nodiscard]] Expected<Packet, FrameProblem> decode_frame(LinkType link, Octets octets,

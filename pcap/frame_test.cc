@@ -138,6 +138,71 @@ TEST(Frame, EspAndRoceV1) {
   EXPECT_EQ(roce->headers.size(), 40U);
 }
 
+/// Virtual Lane 3, LNH, from LID 0x0102 to 0x0304, `words` of 4 octets.
+Bytes lrh(std::uint8_t next, std::uint8_t words) {
+  return Bytes{std::byte{0x30}, std::byte{next},  std::byte{3}, std::byte{4},
+               std::byte{0},    std::byte{words}, std::byte{1}, std::byte{2}};
+}
+
+TEST(Frame, InfinibandByLid) {
+  const Bytes octets = lrh(2, 6) + pattern(16) + pattern(2);
+  const auto frame = decode(LinkType::infiniband, octets);
+  const auto* native = frame ? std::get_if<InfinibandPacket>(&*frame) : nullptr;
+  ASSERT_NE(native, nullptr);
+  EXPECT_EQ(InfinibandPacket::lid(native->source), 0x0102);
+  EXPECT_EQ(InfinibandPacket::lid(native->destination), 0x0304);
+  EXPECT_EQ(to_vector(native->payload), pattern(16)) << "the VCRC is none of it";
+  EXPECT_EQ(native->headers.size(), 8U);
+}
+
+TEST(Frame, InfinibandByGid) {
+  const Bytes octets = lrh(3, 16) + ipv6(kA6, kB6, 0x1B, {}) + pattern(16);
+  const auto frame = decode(LinkType::infiniband, octets);
+  const auto* native = frame ? std::get_if<InfinibandPacket>(&*frame) : nullptr;
+  ASSERT_NE(native, nullptr);
+  EXPECT_EQ(native->source.host, kA6.host);
+  EXPECT_EQ(native->destination.host, kB6.host);
+  EXPECT_EQ(to_vector(native->payload), pattern(16));
+  EXPECT_EQ(native->headers.size(), 48U);
+}
+
+TEST(Frame, InfinibandThatCannotBeRead) {
+  const auto problem_of = [](const Bytes& octets, FrameProblem::Kind kind) {
+    expect_problem(decode(LinkType::infiniband, octets), kind);
+  };
+  problem_of(lrh(0, 6) + pattern(16), FrameProblem::Kind::other_protocol);
+  problem_of(lrh(1, 6) + pattern(16), FrameProblem::Kind::other_protocol);
+  problem_of(lrh(2, 7) + pattern(16), FrameProblem::Kind::malformed);
+  problem_of(lrh(2, 1) + pattern(16), FrameProblem::Kind::malformed);
+  problem_of(lrh(3, 6) + pattern(16), FrameProblem::Kind::malformed);
+  problem_of(pattern(7), FrameProblem::Kind::malformed);
+  const auto cut = decode_frame(LinkType::infiniband, lrh(3, 16) + pattern(20), 64);
+  expect_problem(cut, FrameProblem::Kind::cut_short);
+}
+
+TEST(Frame, InfinibandInErf) {
+  // Time, type, flags, lengths of record and packet; then what the type's first bit announces.
+  const auto record = [](std::uint8_t type, const Bytes& behind) {
+    Bytes octets(16);
+    octets[8] = std::byte{type};
+    octets[15] = std::byte{26};
+    return octets + behind;
+  };
+  const Bytes packet = lrh(2, 6) + pattern(16) + pattern(2);
+  Bytes more(8);
+  more[0] = std::byte{0x80};
+  for (const Bytes& octets :
+       {record(21, packet + Bytes(6)), record(0x80 | 21, more + Bytes(8) + packet + Bytes(6))}) {
+    const auto frame = decode(LinkType::erf, octets);
+    const auto* native = frame ? std::get_if<InfinibandPacket>(&*frame) : nullptr;
+    ASSERT_NE(native, nullptr);
+    EXPECT_EQ(to_vector(native->payload), pattern(16));
+  }
+  expect_problem(decode(LinkType::erf, record(2, packet)), FrameProblem::Kind::other_protocol);
+  expect_problem(decode(LinkType::erf, record(0x80 | 21, more)), FrameProblem::Kind::malformed);
+  expect_problem(decode(LinkType::erf, Bytes(15)), FrameProblem::Kind::malformed);
+}
+
 TEST(Frame, UdpKeepsTheHeadersInFrontOfIt) {
   const Bytes octets = ethernet(0x0800, ipv4(kA, kB, 17, *from_hex("0001 0002 000a 0000 aabb")));
   const auto packet = decode(LinkType::ethernet, octets);

@@ -24,8 +24,11 @@ IcrcState check_icrc(const RocePacket& roce, const ib::Packet& packet) {
   const bool whole = roce.octets.size() == roce.length;
   if (!whole || !packet.icrc || roce.headers.empty()) return IcrcState::unknown;
   ib::Network network = ib::Network::grh;
-  if (roce.transport == Transport::rocev2)
+  if (roce.transport == Transport::rocev2) {
     network = roce.source.v6 ? ib::Network::ipv6_udp : ib::Network::ipv4_udp;
+  } else if (roce.transport == Transport::infiniband) {
+    network = roce.source.v6 ? ib::Network::lrh_grh : ib::Network::lrh;
+  }
   if (network == ib::Network::ipv6_udp && roce.headers.size() != kIpv6AndUdp) return IcrcState::unknown;
   const Octets covered = roce.octets.first(roce.octets.size() - ib::kIcrcSize);
   return ib::invariant_crc(network, roce.headers, covered) == *packet.icrc ? IcrcState::good : IcrcState::bad;
@@ -74,6 +77,9 @@ std::optional<RocePacket> find_ib(const Packet& packet) {
   if (const auto* roce = std::get_if<RoceV1Packet>(&packet))
     return RocePacket{Transport::rocev1,    roce->source,  roce->destination,
                       roce->payload_length, roce->payload, roce->headers};
+  if (const auto* native = std::get_if<InfinibandPacket>(&packet))
+    return RocePacket{Transport::infiniband,  native->source,  native->destination,
+                      native->payload_length, native->payload, native->headers};
   return std::nullopt;
 }
 

@@ -116,6 +116,32 @@ TEST(IbDecoderTest, RoceV1) {
   EXPECT_EQ(decode_trace(talk.frames).connections.at(0).transport, Transport::rocev1);
 }
 
+TEST(IbDecoderTest, OnItsOwnLink) {
+  for (const bool global : {false, true}) {
+    Talk talk;
+    talk.add(native(ib_packet(Operation::send_only, kServerQp, 100, pattern(6)), 4, 5, global));
+    talk.add(native(ib_packet(Operation::acknowledge, kClientQp, 100), 5, 4, global));
+    for (Frame& frame : talk.frames) frame.link = LinkType::infiniband;
+    const auto packets = talk.packets();
+    ASSERT_EQ(packets.size(), 2U);
+    EXPECT_EQ(packets[0].icrc, IcrcState::good);
+    EXPECT_EQ(packets[1].icrc, IcrcState::good);
+    EXPECT_EQ(packets[1].answers.value().request.number, 1U);
+    ASSERT_EQ(talk.messages().size(), 1U);
+    EXPECT_EQ(talk.messages()[0].as<Message>()->octets.size(), 6U);
+    const Trace trace = decode_trace(talk.frames);
+    const ConnectionInfo& info = trace.connections.at(0);
+    EXPECT_EQ(info.transport, Transport::infiniband);
+    EXPECT_EQ(info.end_text(Side::client), global ? "fd00::4" : "LID 4");
+
+    talk.frames[0].octets[0] ^= std::byte{0xF0};  // another Virtual Lane: not covered
+    EXPECT_EQ(talk.packets()[0].icrc, IcrcState::good);
+    talk.frames[0].octets[7] ^= std::byte{0x40};  // another LID: covered within a subnet only
+    EXPECT_EQ(decode_trace(talk.frames).connections.at(0).events.at(0).as<IbPacket>()->icrc,
+              global ? IcrcState::good : IcrcState::bad);
+  }
+}
+
 TEST(IbDecoderTest, AcknowledgesPairTheDirections) {
   Talk talk;
   talk.client(Operation::send_only, 100, pattern(4));

@@ -53,6 +53,9 @@ void announce_ends(const ConnectionInfo& connection, Output& out) {
     case Transport::rocev1:
       out.text(", RoCEv1");
       break;
+    case Transport::infiniband:
+      out.text(", InfiniBand");
+      break;
   }
 }
 

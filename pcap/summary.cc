@@ -91,7 +91,8 @@ void Summary::event(const ConnectionInfo& connection, const Event& event, const 
   Stream& stream = at->second;
   if (fresh) {
     stream.info = connection;
-    if (connection.transport != Transport::tcp) ++roce_;
+    if (connection.transport != Transport::tcp) ++queue_pairs_;
+    if (connection.transport == Transport::infiniband) ++native_;
     stream.first_ns = event.first.time_ns;
   }
   stream.last_ns = std::max(stream.last_ns, event.frame.time_ns);
@@ -132,8 +133,9 @@ std::string Summary::text(std::size_t most_streams) const {
   const double took = seconds(last_ns_ - first_ns_);
   std::string out =
       fmt::format("{} frames, {} on the wire, in {:.6f} s; {} TCP connections, {} of them iWARP", frames_,
-                  octets(wire_octets_), took, connections_ - roce_, streams_.size() - roce_);
-  if (roce_ != 0) out += fmt::format("; {} RoCE conversations", roce_);
+                  octets(wire_octets_), took, connections_ - queue_pairs_, streams_.size() - queue_pairs_);
+  if (queue_pairs_ != native_) out += fmt::format("; {} RoCE conversations", queue_pairs_ - native_);
+  if (native_ != 0) out += fmt::format("; {} InfiniBand conversations", native_);
   out += '\n';
   append_streams(out, most_streams);
   append_operations(out);
@@ -145,7 +147,7 @@ void Summary::append_streams(std::string& out, std::size_t most) const {
   if (streams_.empty()) return;
   const auto to = std::back_inserter(out);
   fmt::format_to(to, "\nstream  {:<44} {:>12} {:>9} {:>10} {:>10}  CRCs\n", "client > server", "seconds",
-                 roce_ == 0 ? "FPDUs" : "packets", "octets", "data");
+                 queue_pairs_ == 0 ? "FPDUs" : "packets", "octets", "data");
   std::size_t told = 0;
   for (const auto& [number, stream] : streams_) {
     if (told++ == most) {

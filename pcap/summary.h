@@ -64,7 +64,8 @@ class Summary {
   std::uint64_t wire_octets_ = 0;
   std::int64_t first_ns_ = 0, last_ns_ = 0;
   std::uint64_t connections_ = 0;
-  std::uint64_t roce_ = 0;                   ///< of these, pairs of queue pairs
+  std::uint64_t queue_pairs_ = 0;            ///< of these, pairs of queue pairs
+  std::uint64_t native_ = 0;                 ///< of these, on InfiniBand's own link
   std::map<std::uint64_t, Stream> streams_;  ///< those that are iWARP or RoCE, by number
   std::map<std::string, Operations, std::less<>> operations_;
   std::map<std::string_view, Found> found_;  ///< by Finding::kind

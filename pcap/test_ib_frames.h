@@ -54,4 +54,33 @@ inline Bytes roce(const ib::Packet& packet, const TransportAddress& from, const 
   return ethernet(from.v6 ? 0x86DD : 0x0800, wrap(transport));
 }
 
+/// A GRH of version 6 with GIDs that end in these octets; its length is that of what follows.
+inline Bytes grh(std::uint8_t from, std::uint8_t to, std::size_t length) {
+  constexpr std::uint8_t kIbaTransport = 0x1B;  // IBTA 8.3.5
+  Bytes header = ipv6(v6(from, 0), v6(to, 0), kIbaTransport, Bytes(length));
+  header.resize(40);
+  return header;
+}
+
+/// The packet on InfiniBand's own link, between LIDs and, `global`, between GIDs: with its right ICRC and a
+/// VCRC.
+inline Bytes native(const ib::Packet& packet, std::uint8_t from, std::uint8_t to, bool global = false) {
+  const Bytes transport = ib::encode_packet(packet);
+  const std::size_t behind = transport.size() + ib::kIcrcSize;
+  Bytes frame(8);
+  ByteWriter lrh(frame);
+  lrh.u8(0x30);  // Virtual Lane 3
+  lrh.u8(global ? 3 : 2);
+  lrh.u16(to);
+  lrh.u16(static_cast<std::uint16_t>((8 + (global ? 40 : 0) + behind) / 4));
+  lrh.u16(from);
+  if (global) append(frame, grh(from, to, behind));
+  const std::uint32_t icrc =
+      ib::invariant_crc(global ? ib::Network::lrh_grh : ib::Network::lrh, frame, transport);
+  append(frame, transport);
+  for (unsigned shift = 0; shift < 32; shift += 8) frame.push_back(static_cast<std::byte>(icrc >> shift));
+  append(frame, Bytes(2, std::byte{0xCC}));
+  return frame;
+}
+
 }  // namespace kbtp::trace::test

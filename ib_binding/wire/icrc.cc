@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kUdpSize = 8;
 constexpr std::size_t kIpv4Longest = 60;
 constexpr std::size_t kIpv6Size = 40;
-constexpr std::size_t kLrhOnes = 8;  // there is no LRH in RoCE: eight octets of ones stand for it (A16.3)
+constexpr std::size_t kLrhSize = 8;
 
 std::uint32_t run(std::uint32_t crc, Octets octets) {
   // ISA-L takes its input as non-const and does not write to it.
@@ -25,10 +25,17 @@ std::uint32_t run(std::uint32_t crc, Octets octets) {
 }  // namespace
 
 std::uint32_t invariant_crc(Network kind, Octets network, Octets transport) {
-  std::array<std::byte, kLrhOnes + kIpv4Longest + kUdpSize + kBthSize> masked;
+  if (kind == Network::lrh_grh) {
+    // Between subnets all of the LRH changes on the way.
+    if (network.size() < kLrhSize) return 0;
+    return invariant_crc(Network::grh, network.subspan(kLrhSize), transport);
+  }
+  std::array<std::byte, kLrhSize + kIpv4Longest + kUdpSize + kBthSize> masked;
   masked.fill(std::byte{0xFF});
   if (network.size() > kIpv4Longest + kUdpSize || transport.size() < kBthSize) return 0;
-  std::byte* header = masked.data() + kLrhOnes;
+  // There is no LRH in RoCE: eight octets of ones stand for it (A16.3).
+  const std::size_t lrh_ones = kind == Network::lrh ? 0 : kLrhSize;
+  std::byte* header = masked.data() + lrh_ones;
   std::copy(network.begin(), network.end(), header);
   const auto ones = [header](std::size_t from, std::size_t n) { std::memset(header + from, 0xFF, n); };
   switch (kind) {
@@ -47,11 +54,17 @@ std::uint32_t invariant_crc(Network kind, Octets network, Octets transport) {
       ones(7, 1);  // hop limit
       if (kind == Network::ipv6_udp) ones(network.size() - 2, 2);
       break;
+    case Network::lrh:
+      if (network.size() != kLrhSize) return 0;
+      header[0] |= std::byte{0xF0};  // Virtual Lane
+      break;
+    case Network::lrh_grh:
+      break;
   }
   std::byte* bth = header + network.size();
   std::copy_n(transport.begin(), kBthSize, bth);
   bth[4] = std::byte{0xFF};  // FECN, BECN and the reserved bits behind them
-  const std::uint32_t crc = run(0, Octets(masked).first(kLrhOnes + network.size() + kBthSize));
+  const std::uint32_t crc = run(0, Octets(masked).first(lrh_ones + network.size() + kBthSize));
   return run(crc, transport.subspan(kBthSize));
 }
 

@@ -14,6 +14,8 @@ enum class Network : std::uint8_t {
   ipv4_udp,  ///< RoCEv2: IPv4 header with its options, UDP header
   ipv6_udp,  ///< RoCEv2: IPv6 header of 40 octets, UDP header
   grh,       ///< RoCEv1: Global Route Header of 40 octets
+  lrh,       ///< InfiniBand within a subnet: Local Route Header of 8 octets
+  lrh_grh,   ///< InfiniBand between subnets: both
 };
 
 /// The right ICRC of one packet. `network` is everything in front of the BTH as `kind` says; `transport` is

@@ -156,14 +156,17 @@ struct Covered {
   std::size_t network;                    ///< octets in front of the BTH
   std::vector<std::size_t> whole_octets;  ///< not covered at all
   std::vector<std::size_t> low_nibbles;   ///< covered in their upper four bits only
+  std::vector<std::size_t> high_nibbles;  ///< in their lower four
 };
 
 TEST(IbIcrc, MovesWithEveryBitThatItCoversAndWithNoOther) {
   const std::vector<Covered> kinds{
-      {Network::ipv4_udp, 28, {1, 8, 10, 11, 26, 27, 28 + 4}, {}},
-      {Network::ipv4_udp, 32, {1, 8, 10, 11, 30, 31, 32 + 4}, {}},  // with an IPv4 option
-      {Network::ipv6_udp, 48, {1, 2, 3, 7, 46, 47, 48 + 4}, {0}},
-      {Network::grh, 40, {1, 2, 3, 7, 40 + 4}, {0}},
+      {Network::ipv4_udp, 28, {1, 8, 10, 11, 26, 27, 28 + 4}, {}, {}},
+      {Network::ipv4_udp, 32, {1, 8, 10, 11, 30, 31, 32 + 4}, {}, {}},  // with an IPv4 option
+      {Network::ipv6_udp, 48, {1, 2, 3, 7, 46, 47, 48 + 4}, {0}, {}},
+      {Network::grh, 40, {1, 2, 3, 7, 40 + 4}, {0}, {}},
+      {Network::lrh, 8, {8 + 4}, {}, {0}},
+      {Network::lrh_grh, 48, {0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 15, 48 + 4}, {8}, {}},
   };
   for (const Covered& covered : kinds) {
     std::vector<std::byte> frame(covered.network + kBthSize + 8, std::byte{0x5A});
@@ -177,13 +180,26 @@ TEST(IbIcrc, MovesWithEveryBitThatItCoversAndWithNoOther) {
         const auto in = [at](const std::vector<std::size_t>& list) {
           return std::find(list.begin(), list.end(), at) != list.end();
         };
-        const bool free = in(covered.whole_octets) || (in(covered.low_nibbles) && bit < 4);
+        const bool free = in(covered.whole_octets) || (in(covered.low_nibbles) && bit < 4) ||
+                          (in(covered.high_nibbles) && bit >= 4);
         frame[at] ^= static_cast<std::byte>(1U << bit);
         EXPECT_EQ(icrc() == right, free) << "octet " << at << " bit " << bit;
         frame[at] ^= static_cast<std::byte>(1U << bit);
       }
     }
   }
+}
+
+// The sample that IBTA Volume 1, 7.8.2 gives for a packet within a subnet, on Virtual Lane 7.
+TEST(IbIcrc, OfThePacketInTheSpecification) {
+  const auto packet = from_hex(
+      "70 12 37 5c 00 0e 17 d2 0a 20 24 87 00 87 b1 b3 00 0d ec 2a 01 71 0a 1c 01 5d 40 02 38 f2 7a 05"
+      "00 00 00 0e bb 88 4d 85 fd 5c fb a4 72 8b c0 69 0e d4 00 00 96 25 b7 5a");
+  ASSERT_TRUE(packet);
+  const Octets octets(*packet);
+  ASSERT_EQ(octets.size(), 56U);
+  const std::uint32_t icrc = invariant_crc(Network::lrh, octets.first(8), octets.subspan(8, 44));
+  EXPECT_EQ(icrc, load_icrc(octets.data() + 52));
 }
 
 }  // namespace
