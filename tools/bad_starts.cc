@@ -1,6 +1,7 @@
 #include "tools/bad_starts.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ BadStarts::~BadStarts() { close_all(); }
 // RFC 5044 7.1.1: key (16), flags, revision, private data length (2).
 std::string BadStarts::choose_octets() {
   const std::string key = "MPA ID Req Frame";
-  const std::string good = key + "\x40\x01\x00\x00"s;
+  std::string good = key + "\x40\x01\x00\x00"s;
   std::string noise(1 + random_() % 300, '\0');
   for (char& octet : noise) octet = static_cast<char>(random_());
   switch (random_() % 10) {
@@ -53,7 +54,10 @@ std::string BadStarts::choose_octets() {
 void BadStarts::begin(TimePoint now) {
   const int fd = socket(target_.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return;
-  static_cast<void>(connect(fd, target_.get(), target_.length()));  // what fails is closed in its time
+  if (connect(fd, target_.get(), target_.length()) != 0 && errno != EINPROGRESS) {
+    close(fd);
+    return;
+  }
   const std::chrono::duration<double> hold(
       random_() % 2 == 0 ? 0 : kLongestHold * static_cast<double>(random_() % 1000) / 1000);
   starts_.push_back({.fd = fd,
