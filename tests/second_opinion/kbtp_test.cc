@@ -215,6 +215,31 @@ TEST_F(KbtpSecondOpinion, OctetsThatOnlyLookLikeIt) {
   std::filesystem::remove(path);
 }
 
+// Wireshark does not put packets together: the first of several tells all but the end of the data.
+TEST_F(KbtpSecondOpinion, HeadOfALongMessage) {
+  Conversation talk;
+  talk.send(true, wire::encode(hello()));
+  const Bytes data = pattern(300);
+  const Bytes message = wire::encode(wire::Store{kHead, {.source = kData, .inline_data = data}});
+  const Bytes first(message.begin(), message.begin() + 256);
+  const Bytes last(message.begin() + 256, message.end());
+  talk.add(true, ib_packet(ib::Operation::send_first, 0x11, 101, first));
+  talk.add(true, ib_packet(ib::Operation::send_last, 0x11, 102, last));
+  const std::string path = scratch("long.pcap");
+  ASSERT_TRUE(trace::write_capture(path, talk.frames()));
+  std::vector<KbtpMessage> ours;
+  for (const json& line : dissect(path)) {
+    if (line.at("event") != "message") continue;
+    ours.push_back(message_of(line));
+    ours.back().frame = line.value("frame.first", ours.back().frame);
+  }
+  const auto theirs = ask_tshark_kbtp(path);
+  ASSERT_TRUE(theirs);
+  EXPECT_EQ(ours.size(), 2U);
+  EXPECT_EQ(difference(ours, *theirs), "");
+  std::filesystem::remove(path);
+}
+
 TEST_F(KbtpSecondOpinion, ConformanceRun) {
   if (const auto capture = trace::LiveCapture::open({}); !capture) GTEST_SKIP() << capture.error().text;
   const std::string folder = scratch("conform");
