@@ -38,11 +38,13 @@ class Defragmenter {
     std::uint32_t units = 0;
   };
 
-  [[nodiscard]] Waiting& find(const IpFragment& fragment);
+  using List = std::list<Waiting>;
+
+  [[nodiscard]] List::iterator find(const IpFragment& fragment);
   void drop_oldest();
 
   Limits limits_;
-  std::list<Waiting> waiting_;  ///< the one begun longest ago first
+  List waiting_;  ///< the one begun longest ago first
   std::size_t held_ = 0;
   Waiting done_;
 };
