@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -16,6 +14,7 @@
 #include "proto/initiator/sync_initiator.h"
 #include "proto/target/target.h"
 #include "rdmap_binding/rnic/rnic.h"
+#include "tests/integration/countdown.h"
 
 namespace kbtp {
 namespace {
@@ -24,6 +23,7 @@ using initiator::DirectFailure;
 using initiator::Outcome;
 using initiator::Session;
 using initiator::SyncInitiator;
+using testing::Countdown;
 using wire::Status;
 
 constexpr std::uint32_t kBlockSize = 8192;
@@ -44,24 +44,6 @@ bool is_whole(Octets octets) {
   fill(expected, seed);
   return std::ranges::equal(expected, octets);
 }
-
-class Countdown {
- public:
-  explicit Countdown(int count) : count_(count) {}
-  void done() {
-    const std::scoped_lock lock(mutex_);
-    if (--count_ <= 0) zero_.notify_all();
-  }
-  [[nodiscard]] bool wait() {
-    std::unique_lock lock(mutex_);
-    return zero_.wait_for(lock, std::chrono::seconds(100), [this] { return count_ <= 0; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable zero_;
-  int count_;
-};
 
 class DirectStack : public ::testing::Test {
  protected:

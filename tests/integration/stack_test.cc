@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <gtest/gtest.h>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,6 +13,7 @@
 #include "proto/initiator/sync_initiator.h"
 #include "proto/target/target.h"
 #include "rdmap_binding/rnic/rnic.h"
+#include "tests/integration/countdown.h"
 
 namespace kbtp {
 namespace {
@@ -22,28 +21,10 @@ namespace {
 using initiator::Outcome;
 using initiator::Session;
 using initiator::SyncInitiator;
+using testing::Countdown;
 using wire::Status;
 
 constexpr std::uint32_t kBlockSize = 16384;
-
-/// Counts down from any thread; waits with a deadline.
-class Countdown {
- public:
-  explicit Countdown(int count) : count_(count) {}
-  void done() {
-    const std::scoped_lock lock(mutex_);
-    if (--count_ <= 0) zero_.notify_all();
-  }
-  [[nodiscard]] bool wait() {
-    std::unique_lock lock(mutex_);
-    return zero_.wait_for(lock, std::chrono::seconds(60), [this] { return count_ <= 0; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable zero_;
-  int count_;
-};
 
 class Stack : public ::testing::Test {
  protected:
