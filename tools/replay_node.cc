@@ -109,8 +109,7 @@ Result<> Node::connect(const json& endpoints) {
     if (!session) return unexpected(session.error());
     sessions_.push_back(std::move(*session));
     initiator::Session& open = *sessions_.back().session;
-    const auto granted =
-        check_granted(open.info(), {.blocks = blocks, .requests = 1, .block_size = block_size_});
+    auto granted = check_granted(open.info(), {.blocks = blocks, .requests = 1, .block_size = block_size_});
     if (!granted) return granted;
     std::promise<Result<initiator::Buffer>> registered;
     open.loop().post(
