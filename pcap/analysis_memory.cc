@@ -10,21 +10,21 @@ void KnownMemory::add_buffer(std::uint32_t stag, const Buffer& buffer) {
   buffers_[stag].push_back(buffer);
   order_.push_back({stag, buffer.request_id});
   if (order_.size() <= kMost) return;
-  const Place oldest = order_.front();
+  forget(order_.front());
   order_.pop_front();
-  if (const auto at = buffers_.find(oldest.stag); at != buffers_.end()) {
-    std::erase_if(at->second, [&](const Buffer& b) { return b.request_id == oldest.request_id; });
-    if (at->second.empty()) buffers_.erase(at);
-  }
+}
+
+void KnownMemory::forget(const Place& place) {
+  const auto at = buffers_.find(place.stag);
+  if (at == buffers_.end()) return;
+  std::erase_if(at->second, [&](const Buffer& b) { return b.request_id == place.request_id; });
+  if (at->second.empty()) buffers_.erase(at);
 }
 
 void KnownMemory::remove_buffers(std::uint64_t request_id) {
   const auto place = std::ranges::find_if(order_, [&](const Place& p) { return p.request_id == request_id; });
   if (place == order_.end()) return;
-  if (const auto at = buffers_.find(place->stag); at != buffers_.end()) {
-    std::erase_if(at->second, [&](const Buffer& b) { return b.request_id == request_id; });
-    if (at->second.empty()) buffers_.erase(at);
-  }
+  forget(*place);
   order_.erase(place);
 }
 

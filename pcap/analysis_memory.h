@@ -56,6 +56,8 @@ class KnownMemory {
     std::uint32_t stag = 0;
     std::uint64_t request_id = 0;
   };
+  void forget(const Place& place);
+
   std::unordered_map<std::uint32_t, std::vector<Buffer>> buffers_;
   std::deque<Place> order_;  ///< of buffers, the oldest first; some may be gone
   std::unordered_map<std::uint32_t, std::uint64_t> invalidated_;

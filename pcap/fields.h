@@ -15,10 +15,18 @@
 #include "pcap/record.h"
 #include "pcap/terminate_reading.h"
 #include "proto/wire/assignment.h"
+#include "rdmap_binding/rdmap/opcode.h"
 
 namespace kbtp::trace {
 
 struct EspSeen;
+
+/// By opcode, for the fields that hold one of RDMAP.
+inline constexpr auto kOpcodeNames = [] {
+  std::array<std::string_view, rdmap::kOpcodes.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = rdmap::kOpcodes[i].name;
+  return names;
+}();
 
 /// Text that a Record points to, kept until the next event. What it has given out never moves; what does not
 /// fit is cut off.

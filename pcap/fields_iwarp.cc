@@ -11,11 +11,6 @@ constexpr std::array<std::string_view, 2> kStartupKinds{"request", "reply"};
 constexpr std::array<std::string_view, 4> kCrcStates{"good", "bad", "off", "unknown"};
 constexpr std::array<std::string_view, 3> kExtents{"whole", "broken-off", "lacking"};
 constexpr std::array<std::string_view, 2> kAtomicNames{"FetchAdd", "CmpSwap"};
-constexpr auto kOpcodeNames = [] {
-  std::array<std::string_view, rdmap::kOpcodes.size()> names;
-  for (std::size_t i = 0; i < names.size(); ++i) names[i] = rdmap::kOpcodes[i].name;
-  return names;
-}();
 
 using enum Kind;
 using enum Base;

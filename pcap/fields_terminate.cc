@@ -9,11 +9,6 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kLayers{"RDMAP", "DDP", "LLP"};
 constexpr std::array<std::string_view, 2> kOrders{"rfc", "siw"};
-constexpr auto kOpcodeNames = [] {
-  std::array<std::string_view, rdmap::kOpcodes.size()> names;
-  for (std::size_t i = 0; i < names.size(); ++i) names[i] = rdmap::kOpcodes[i].name;
-  return names;
-}();
 
 using enum Kind;
 using enum Base;
