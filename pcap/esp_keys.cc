@@ -81,10 +81,12 @@ class LineReader {
       if (c == '\\' && at_ < line_.size()) {
         c = line_[at_++];
         if (c == 'x') {
-          const auto octet = number<std::uint8_t>(line_.substr(at_, 2), 16);
-          if (!octet) return unexpected(CellError{at_ - 1, "two hexadecimal digits are due behind \\x"});
+          const std::string_view digits = line_.substr(at_, 2);
+          const auto octet = number<std::uint8_t>(digits, 16);
+          if (!octet || digits.size() != 2)
+            return unexpected(CellError{at_ - 1, "two hexadecimal digits are due behind \\x"});
           c = static_cast<char>(*octet);
-          at_ += 2;
+          at_ += digits.size();
         }
       }
       cell.text.push_back(c);

@@ -127,6 +127,20 @@ TEST(EspKeys, ErrorsNameLineAndColumn) {
               HasSubstr("a key of 5 octets: this HMAC has 20"));
 }
 
+// Found by the fuzzer: \x with one digit at the very end of the text was stepped over as if it had two.
+TEST(EspKeys, CutAtEveryOctet) {
+  EXPECT_THAT(error_of(R"("IPv4","\x4)"), HasSubstr("line 1, column 9: two hexadecimal digits"));
+  EXPECT_THAT(error_of(R"("IPv4","\x)"), HasSubstr("two hexadecimal digits"));
+  EXPECT_THAT(error_of(R"("IPv4","\)"), HasSubstr("the quote is not closed"));
+  const std::string whole = R"("\x49Pv4","*","*","*","AES-GCM","\x41bcdefghijklmnopqrst","NULL",)";
+  ASSERT_TRUE(read_esp_keys(whole, "keys")) << read_esp_keys(whole, "keys").error().text;
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    // A copy of exactly that size, so that a step beyond its end shows under AddressSanitizer.
+    const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_FALSE(read_esp_keys(std::string_view(cut.data(), cut.size()), "keys")) << size;
+  }
+}
+
 /// One CHILD_SA as charon logs it, with another thread's lines in between.
 constexpr std::string_view kLog =
     R"(10:11:12 05[CHD] <a|1>   using AES_GCM_16 for encryption
