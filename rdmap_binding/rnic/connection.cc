@@ -91,7 +91,7 @@ Connection::Connection(Place& place, int fd, std::shared_ptr<ListenerState> list
 Connection::~Connection() {
   if (timer_ != rdma::TimerId::none) place_.loop.cancel(timer_);
   if (in_handshakes_) place_.handshakes.erase(handshake_);
-  place_.loop.unwatch(fd_, *this);
+  place_.loop.events().unwatch(fd_, *this);
   if (engine_ && engine_->abortive()) {
     const linger now{1, 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
@@ -116,7 +116,7 @@ void Connection::connect(Place& place, StreamId id, const SocketAddress& address
     self.end(CloseReason::Kind::refused, error_text(error).c_str());
     return;
   }
-  place.loop.watch(self.fd_, kEvents, self);
+  place.loop.events().watch(self.fd_, kEvents, self);
   self.arm_timer();
 }
 
@@ -133,7 +133,7 @@ int Connection::open_socket() {
 
 /// Another connection to a peer that has closed on our enhanced Request.
 void Connection::reopen() {
-  place_.loop.unwatch(fd_, *this);
+  place_.loop.events().unwatch(fd_, *this);
   ::close(fd_);
   readable_ = writable_ = peer_closed_ = false;
   const int error = open_socket();
@@ -144,7 +144,7 @@ void Connection::reopen() {
     return;
   }
   engine_->set_local(local_);
-  place_.loop.watch(fd_, kEvents, *this);
+  place_.loop.events().watch(fd_, kEvents, *this);
 }
 
 void Connection::accepted(Place& place, StreamId id, int fd, std::shared_ptr<ListenerState> listener) {
@@ -160,7 +160,7 @@ void Connection::accepted(Place& place, StreamId id, int fd, std::shared_ptr<Lis
   self.engine_ = std::make_unique<Engine>(EngineSetup{place.stags, place.loop.staging(), place.loop, self,
                                                       place.options, id, self.local_, self.peer_});
   self.engine_->start(emss_of(fd));
-  place.loop.watch(fd, kEvents, self);
+  place.loop.events().watch(fd, kEvents, self);
   self.arm_timer();
 }
 
@@ -204,7 +204,7 @@ void Connection::wake() {
   dirty_ = true;
   if (stepping_ || deferred_) return;
   deferred_ = true;
-  place_.loop.defer(*this);
+  place_.loop.events().defer(*this);
 }
 
 rdma::AcceptDecision Connection::decide(Octets private_data,
@@ -296,7 +296,7 @@ void Connection::settle() {
   }
   if ((dirty_ || readable_) && !deferred_) {
     deferred_ = true;
-    place_.loop.defer(*this);
+    place_.loop.events().defer(*this);
   }
   arm_timer();
 }

@@ -30,7 +30,7 @@ struct Place {
   /// Makes room for one more connection in start-up, at the cost of the oldest.
   void shed_handshakes(std::size_t limit);
 
-  EventLoop loop;
+  RnicLoop loop;
   const RnicOptions& options;
   StagTable& stags;
   std::list<Connection*> handshakes;  ///< inbound and not accepted, oldest first

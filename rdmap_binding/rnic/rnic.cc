@@ -18,7 +18,7 @@ namespace {
 std::string error_text(int error) { return std::generic_category().message(error); }
 
 /// Runs `task` on `loop` and waits for its end. Not on a loop.
-void run_on(EventLoop& loop, const std::function<void()>& task) {
+void run_on(RnicLoop& loop, const std::function<void()>& task) {
   std::promise<void> done;
   loop.post([&] {
     task();
@@ -52,12 +52,12 @@ class TcpListener final : public rdma::Listener, public Watcher {
     for (std::size_t i = 0; i < shared_.places.size(); ++i) {
       states_.push_back(std::make_shared<ListenerState>(ListenerState{accept, true}));
     }
-    first().post([this] { first().watch(fd_, EPOLLIN, *this); });
+    first().post([this] { first().events().watch(fd_, EPOLLIN, *this); });
   }
 
   ~TcpListener() override {
     run_on(first(), [this] {
-      first().unwatch(fd_, *this);
+      first().events().unwatch(fd_, *this);
       if (retry_ != rdma::TimerId::none) first().cancel(retry_);
     });
     ::close(fd_);
@@ -102,16 +102,16 @@ class TcpListener final : public rdma::Listener, public Watcher {
   }
 
  private:
-  EventLoop& first() { return shared_.places.front()->loop; }
+  RnicLoop& first() { return shared_.places.front()->loop; }
 
   /// No descriptor is left: the oldest unfinished start-up goes, and accepting rests for a moment instead of
   /// turning in circles.
   void make_way() {
     shared_.places.front()->shed_handshakes(1);
-    first().unwatch(fd_, *this);
+    first().events().unwatch(fd_, *this);
     retry_ = first().call_at(first().now() + std::chrono::milliseconds(50), [this] {
       retry_ = rdma::TimerId::none;
-      first().watch(fd_, EPOLLIN, *this);
+      first().events().watch(fd_, EPOLLIN, *this);
     });
   }
 
@@ -128,7 +128,7 @@ class TcpRnic final : public Rnic {
   explicit TcpRnic(RnicOptions options)
       : shared_(std::move(options)),
         capabilities_(capabilities_of(shared_.options.max_ird, shared_.options.max_ord)) {
-    for (const auto& place : shared_.places) place->loop.start();
+    for (const auto& place : shared_.places) place->loop.events().start();
   }
 
   ~TcpRnic() override {
@@ -139,7 +139,7 @@ class TcpRnic final : public Rnic {
         }
       });
     }
-    for (const auto& place : shared_.places) place->loop.stop();
+    for (const auto& place : shared_.places) place->loop.events().stop();
   }
 
   const rdma::Capabilities& capabilities() const override { return capabilities_; }

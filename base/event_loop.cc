@@ -1,4 +1,4 @@
-#include "rdmap_binding/rnic/loop.h"
+#include "base/event_loop.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-namespace kbtp::rnic {
+namespace kbtp {
 
 namespace {
 constexpr int kEvents = 64;
@@ -37,7 +37,7 @@ void EventLoop::stop() {
   thread_.join();
 }
 
-void EventLoop::post(rdma::Task task) {
+void EventLoop::post(Task task) {
   bool first = false;
   {
     const std::scoped_lock lock(mutex_);
@@ -51,15 +51,15 @@ void EventLoop::post(rdma::Task task) {
   }
 }
 
-rdma::TimerId EventLoop::call_at(TimePoint when, rdma::Task task) {
-  const std::uint64_t id = next_timer_++;
+EventLoop::TimerNumber EventLoop::call_at(TimePoint when, Task task) {
+  const TimerNumber id = next_timer_++;
   timers_.emplace(TimerKey{when, id}, std::move(task));
   timer_times_.emplace(id, when);
-  return static_cast<rdma::TimerId>(id);
+  return id;
 }
 
-void EventLoop::cancel(rdma::TimerId timer) {
-  const auto it = timer_times_.find(static_cast<std::uint64_t>(timer));
+void EventLoop::cancel(TimerNumber timer) {
+  const auto it = timer_times_.find(timer);
   if (it == timer_times_.end()) return;
   timers_.erase({it->second, it->first});
   timer_times_.erase(it);
@@ -83,13 +83,13 @@ void EventLoop::defer(Watcher& watcher) { deferred_.push_back(&watcher); }
 
 void EventLoop::run_tasks() {
   if (!has_posted_.load(std::memory_order_acquire)) return;
-  std::vector<rdma::Task> tasks;
+  std::vector<Task> tasks;
   {
     const std::scoped_lock lock(mutex_);
     tasks.swap(posted_);
     has_posted_.store(false, std::memory_order_relaxed);
   }
-  for (rdma::Task& task : tasks) task();
+  for (Task& task : tasks) task();
 }
 
 void EventLoop::run_timers() {
@@ -144,4 +144,4 @@ void EventLoop::run() {
   run_tasks();
 }
 
-}  // namespace kbtp::rnic
+}  // namespace kbtp
