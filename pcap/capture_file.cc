@@ -8,6 +8,7 @@
 
 #include "pcap/byte_source.h"
 #include "pcap/classic_file.h"
+#include "pcap/pcapng_file.h"
 
 namespace kbtp::trace {
 namespace {
@@ -53,7 +54,8 @@ struct CaptureReader::State {
 
   ByteSource source;
   std::optional<ClassicFile> classic;
-  std::unique_ptr<pcap_t, PcapCloser> handle;  ///< for files that are not classic
+  std::optional<PcapngFile> pcapng;
+  std::unique_ptr<pcap_t, PcapCloser> handle;  ///< for files that are neither
   LinkType link = LinkType::ethernet;
   std::uint64_t number = 0;
   std::string damage;
@@ -61,6 +63,8 @@ struct CaptureReader::State {
 
   static Result<std::unique_ptr<State>> from(ByteSource source, const std::string& name) {
     auto state = std::make_unique<State>(std::move(source));
+    state->pcapng = PcapngFile::begin(state->source);
+    if (state->pcapng) return state;
     state->classic = ClassicFile::begin(state->source);
     if (!state->classic) {
       if (auto opened = state->open_with_libpcap(name); !opened) return unexpected(opened.error());
@@ -93,9 +97,11 @@ struct CaptureReader::State {
     return {};
   }
 
-  std::optional<FrameView> next_of_classic() {
-    auto frame = classic->next(source);
-    if (!frame) damage = classic->damage();
+  /// Of a ClassicFile or a PcapngFile.
+  template <class Reader>
+  std::optional<FrameView> next_of(Reader& reader) {
+    auto frame = reader.next(source);
+    if (!frame) damage = reader.damage();
     return frame;
   }
 
@@ -108,6 +114,7 @@ struct CaptureReader::State {
       return std::nullopt;
     }
     FrameView frame;
+    frame.link = link;
     // With nanosecond precision asked for, tv_usec holds nanoseconds. Times are the file's: any value may
     // come.
     frame.time_ns = static_cast<std::int64_t>(static_cast<std::uint64_t>(header->ts.tv_sec) * kNsPerSecond +
@@ -119,10 +126,10 @@ struct CaptureReader::State {
 
   std::optional<FrameView> next() {
     if (over) return std::nullopt;
-    auto frame = classic ? next_of_classic() : next_of_libpcap();
+    auto frame = classic ? next_of(*classic) : pcapng ? next_of(*pcapng) : next_of_libpcap();
     if (frame) {
       frame->number = ++number;
-      frame->link = link;
+      if (classic) frame->link = link;
       return frame;
     }
     over = true;
@@ -160,7 +167,6 @@ std::optional<Frame> CaptureReader::next() {
 }
 
 const std::string& CaptureReader::damage() const { return state_->damage; }
-LinkType CaptureReader::link() const { return state_->link; }
 
 namespace {
 

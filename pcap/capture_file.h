@@ -1,4 +1,4 @@
-// Capture files: reading classic pcap ourselves and everything else through libpcap, either of them unpacked
+// Capture files: reading pcap and pcapng ourselves and everything else through libpcap, all of them unpacked
 // when gzip-compressed; writing classic pcap with nanosecond times.
 //
 // Reading never throws and never trusts a length in the file; a file that breaks off or turns foreign in the
@@ -22,8 +22,8 @@ namespace kbtp::trace {
 /// Reads a capture file frame by frame. One thread at a time.
 class CaptureReader {
  public:
-  /// Fails when the file ("-" is standard input) cannot be opened, is no capture file, or has a link type
-  /// that is not in LinkType.
+  /// Fails when the file ("-" is standard input) cannot be opened, is no capture file, or has one link type
+  /// that is not in LinkType. Frames of a pcapng file have that of their interface, in LinkType or not.
   [[nodiscard]] static Result<CaptureReader> open(const std::string& path);
   /// The same over octets in memory, which must outlive the reader.
   [[nodiscard]] static Result<CaptureReader> over(Octets file);
@@ -39,7 +39,6 @@ class CaptureReader {
   [[nodiscard]] std::optional<Frame> next();
   /// Why reading stopped before the end of the file; empty when it did not.
   [[nodiscard]] const std::string& damage() const;
-  [[nodiscard]] LinkType link() const;
 
  private:
   struct State;

@@ -230,22 +230,33 @@ TEST_F(ReaderCaptures, SequenceWrapHasNoGap) {
   EXPECT_EQ(wrapped.connections[0].counters[1].missing, 0U);
 }
 
+/// What its authors say of each file is in ../shared/captures/README.md.
+TEST_F(ReaderCaptures, EveryPcapngHasItsPackets) {
+  const std::map<std::string, std::uint64_t> expected = {
+      {"basic_test001", 4},    {"basic_test002", 0},     {"basic_test003", 0},     {"basic_test004", 4},
+      {"basic_test005", 4},    {"basic_test006", 5},     {"basic_test007", 1},     {"basic_test008", 4},
+      {"basic_test009", 2},    {"basic_test010", 4},     {"basic_test011", 4},     {"basic_test012", 4},
+      {"basic_test013", 0},    {"basic_test014", 0},     {"basic_test015", 0},     {"basic_test016", 4},
+      {"basic_test017", 0},    {"basic_test018", 4},     {"advanced_test100", 5},  {"advanced_test101", 4},
+      {"advanced_test102", 5}, {"difficult_test200", 0}, {"difficult_test201", 4}, {"difficult_test202", 8}};
+  for (const auto& [name, frames] : expected) {
+    const Trace read = trace("output_le_" + name + ".pcapng");
+    EXPECT_EQ(read.frames, frames) << name;
+    EXPECT_EQ(read.damage, "") << name;
+  }
+  EXPECT_EQ(trace("pcapplusplus-many_interfaces-1.pcapng").frames, 64U);
+}
+
 TEST_F(ReaderCaptures, EveryFileIsReadOrSaysWhyNot) {
-  std::map<std::string, std::uint64_t> expected = {{"output_le_basic_test001.pcapng", 4},
-                                                   {"output_le_basic_test003.pcapng", 0},
-                                                   {"output_le_basic_test010.pcapng", 4},
-                                                   {"output_le_basic_test016.pcapng", 4},
-                                                   {"output_le_basic_test018.pcapng", 4}};
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder())) {
-    const std::string name = entry.path().filename().string();
     const auto decoded = decode_trace_file(entry.path().string());
     ++files;
-    if (!decoded) {
-      EXPECT_FALSE(decoded.error().text.empty()) << name;
-    } else if (const auto known = expected.find(name); known != expected.end()) {
-      EXPECT_EQ(decoded->frames, known->second) << name;
-      EXPECT_EQ(decoded->damage, "") << name;
+    if (decoded) {
+      EXPECT_EQ(decoded->damage, "") << entry.path();
+    } else {
+      // Of libnfnetlink's log: nothing for us.
+      EXPECT_NE(decoded.error().text.find("link type 253"), std::string::npos) << decoded.error().text;
     }
   }
   EXPECT_GT(files, 30U);

@@ -1,6 +1,6 @@
 // Classic capture files (pcap 2.4) read without a copy: a header of 24 octets, then 16 octets in front of
-// each frame. Byte order and the unit of times follow from the magic number. libpcap reads these too, and all
-// other kinds for us; this is several times faster (docs/design.md).
+// each frame. Byte order and the unit of times follow from the magic number. libpcap reads these too; this is
+// several times faster (docs/design.md).
 
 #pragma once
 

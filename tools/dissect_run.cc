@@ -104,6 +104,8 @@ class Dissector final : private trace::Observer {
   [[nodiscard]] std::uint64_t connections() const { return connections_; }
   [[nodiscard]] std::uint64_t events() const { return events_; }
   [[nodiscard]] std::uint64_t selected() const { return selected_; }
+  /// Frames of link types that are not understood.
+  [[nodiscard]] std::uint64_t foreign() const { return foreign_; }
 
  private:
   void on_event(const ConnectionInfo& connection, const Event& event) override {
@@ -149,7 +151,9 @@ class Dissector final : private trace::Observer {
     analyzer_.end(connection);
     summary_.end(connection);
   }
-  void on_other_frame(const trace::FrameView& /*frame*/, const trace::FrameProblem& /*problem*/) override {}
+  void on_other_frame(const trace::FrameView& /*frame*/, const trace::FrameProblem& problem) override {
+    if (problem.kind == trace::FrameProblem::Kind::unsupported_link) ++foreign_;
+  }
 
   const DissectOptions& options_;
   std::optional<trace::Filter> filter_;
@@ -169,6 +173,7 @@ class Dissector final : private trace::Observer {
   std::uint64_t connections_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t selected_ = 0;
+  std::uint64_t foreign_ = 0;
 };
 
 /// How far reading has come, on a terminal that shows nothing else.
@@ -263,6 +268,10 @@ int conclude(const DissectOptions& options, Dissector& dissector, trace::Output&
     fail(options.command, kExitOk,
          fmt::format("{} connections were ended early, because too many were open at once",
                      dissector.dropped()));
+  if (dissector.foreign() != 0)
+    fail(options.command, kExitOk,
+         fmt::format("{} passed over: their link types are not understood",
+                     count(dissector.foreign(), "frame")));
   for (const std::string& text : account_of(dissector.esp())) fail(options.command, kExitOk, text);
   if (options.stream && *options.stream > dissector.connections())
     return fail(
