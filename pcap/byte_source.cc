@@ -4,9 +4,12 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 #include <zlib.h>
+
+#include "pcap/read_ahead.h"
 
 namespace kbtp::trace {
 
@@ -15,7 +18,8 @@ namespace {
 // So much is read at once: large enough that system calls do not count, small enough to stay in the cache
 // until the frames in it are decoded.
 constexpr std::size_t kChunk = std::size_t{256} << 10;
-constexpr int kGzipOnly = 16 + MAX_WBITS;  // zlib: expect a gzip header (RFC 1952)
+constexpr off_t kLongFile = off_t{1} << 20;  // from here on a thread reads ahead
+constexpr int kGzipOnly = 16 + MAX_WBITS;    // zlib: expect a gzip header (RFC 1952)
 
 /// Unpacks what fill() hands it.
 class Inflater {
@@ -53,67 +57,89 @@ class Inflater {
 }  // namespace
 
 struct ByteSource::State {
-  int file = -1;  ///< -1: memory alone
-  Octets memory;
+  int file = -1;                     ///< -1: memory alone
+  std::unique_ptr<ReadAhead> ahead;  ///< of a file that is long
+  Octets view;                       ///< what peek() gives: in the memory, `buffer` or a chunk of `ahead`
   std::vector<std::byte> buffer;
-  std::size_t begin = 0, end = 0;  ///< of the unused part of `buffer`
   std::unique_ptr<Inflater> inflater;
-  std::vector<std::byte> packed;  ///< read and not unpacked yet: from packed_begin to packed_end
-  std::size_t packed_begin = 0, packed_end = 0;
+  Octets packed;  ///< read and not unpacked yet: in `packed_buffer` or a chunk of `ahead`
+  std::vector<std::byte> packed_buffer;
   bool sniffed = false;
   bool over = false;  ///< no more can be read
   std::string error;
 
   ~State() {
+    ahead.reset();
     if (file > STDIN_FILENO) ::close(file);
   }
 
   /// Reads to `to`; 0 at the end.
   std::size_t read_some(MutableOctets to) {
-    if (file < 0) {
-      const std::size_t n = std::min(to.size(), memory.size());
-      std::copy_n(memory.begin(), n, to.begin());
-      memory = memory.subspan(n);
-      return n;
-    }
     ssize_t n = 0;
     do n = ::read(file, to.data(), to.size());
     while (n < 0 && errno == EINTR);
-    if (n < 0) error = std::string("reading failed: ") + std::strerror(errno);
+    if (n < 0) failed(errno);
     return n > 0 ? static_cast<std::size_t>(n) : 0;
   }
+  void failed(int number) { error = std::string("reading failed: ") + std::strerror(number); }
 
-  void make_room(std::size_t n) {
-    if (begin != 0) {
-      std::memmove(buffer.data(), buffer.data() + begin, end - begin);
-      end -= begin;
-      begin = 0;
-    }
-    if (buffer.size() < n) buffer.resize(n);
+  /// The next chunk that was read ahead; empty at the end.
+  MutableOctets next_chunk() {
+    const MutableOctets chunk = ahead->next();
+    if (chunk.empty() && ahead->error() != 0) failed(ahead->error());
+    return chunk;
   }
 
-  /// Adds octets behind `end`, where there is room.
-  void fill() {
-    const MutableOctets room = MutableOctets(buffer).subspan(end);
-    if (inflater) return unpack(room);
-    const std::size_t n = read_some(room);
-    end += n;
-    over = n == 0;
-    if (!sniffed && (over || end - begin >= 2)) sniff();
+  /// Moves `view` to the front of `buffer`, which gets room for `n` octets; what is behind the view there.
+  MutableOctets gather(std::size_t n) {
+    if (buffer.size() < n) {
+      std::vector<std::byte> larger(n);
+      std::ranges::copy(view, larger.begin());
+      buffer = std::move(larger);
+    } else if (!view.empty() && view.data() != buffer.data()) {
+      std::memmove(buffer.data(), view.data(), view.size());
+    }
+    view = Octets(buffer).first(view.size());
+    return MutableOctets(buffer).subspan(view.size());
+  }
+
+  /// Adds octets behind `view`, so that there are `n` of them if this is all that is lacking.
+  void fill(std::size_t n) {
+    if (inflater) return unpack(gather(std::max(n, kChunk)));
+    if (ahead) {
+      append(next_chunk());
+    } else {
+      const std::size_t more = read_some(gather(std::max(n, kChunk)));
+      view = Octets(buffer).first(view.size() + more);
+      over = more == 0;
+    }
+    if (!sniffed && (over || view.size() >= 2)) sniff();
+  }
+
+  void append(MutableOctets chunk) {
+    over = chunk.empty();
+    if (over) return;
+    if (view.size() <= ReadAhead::kHeadroom) {
+      std::byte* const front = chunk.data() - view.size();
+      if (!view.empty()) std::memcpy(front, view.data(), view.size());
+      view = Octets(front, view.size() + chunk.size());
+    } else {
+      const MutableOctets room = gather(view.size() + chunk.size());
+      std::ranges::copy(chunk, room.begin());
+      view = Octets(buffer).first(view.size() + chunk.size());
+    }
   }
 
   void sniff() {
     sniffed = true;
-    const bool gzip =
-        end - begin >= 2 && buffer[begin] == std::byte{0x1F} && buffer[begin + 1] == std::byte{0x8B};
-    if (!gzip) return;
+    if (view.size() < 2 || view[0] != std::byte{0x1F} || view[1] != std::byte{0x8B}) return;
     inflater = std::make_unique<Inflater>();
-    packed.assign(buffer.begin() + static_cast<std::ptrdiff_t>(begin),
-                  buffer.begin() + static_cast<std::ptrdiff_t>(end));
-    packed_begin = 0;
-    packed_end = packed.size();
-    packed.resize(std::max(packed.size(), kChunk));
-    begin = end = 0;
+    packed = view;
+    if (file >= 0 && !ahead) {
+      packed_buffer.assign(view.begin(), view.end());
+      packed = packed_buffer;
+    }
+    view = {};
     over = false;
     if (!inflater->ok()) {
       error = "no memory to unpack";
@@ -121,21 +147,26 @@ struct ByteSource::State {
     }
   }
 
-  void unpack(MutableOctets room) {
-    if (packed_begin == packed_end) {
-      packed_begin = 0;
-      packed_end = read_some(packed);
-      if (packed_end == 0) {
-        over = true;
-        if (!inflater->between_members() && error.empty()) error = "the gzip data break off";
-        return;
-      }
+  void read_packed() {
+    if (file < 0) return;
+    if (ahead) {
+      packed = next_chunk();
+    } else {
+      packed_buffer.resize(kChunk);
+      packed = Octets(packed_buffer).first(read_some(packed_buffer));
     }
-    Octets in = Octets(packed).subspan(packed_begin, packed_end - packed_begin);
+  }
+
+  void unpack(MutableOctets room) {
+    if (packed.empty()) read_packed();
+    if (packed.empty()) {
+      over = true;
+      if (!inflater->between_members() && error.empty()) error = "the gzip data break off";
+      return;
+    }
     const std::size_t before = room.size();
-    const bool sound = inflater->run(in, room);
-    packed_begin = packed_end - in.size();
-    end += before - room.size();
+    const bool sound = inflater->run(packed, room);
+    view = Octets(buffer).first(view.size() + before - room.size());
     if (!sound) {
       error = "the gzip data are damaged";
       over = true;
@@ -152,26 +183,30 @@ Result<ByteSource> ByteSource::open(const std::string& path) {
   auto state = std::make_unique<State>();
   state->file = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (state->file < 0) return failure("cannot open " + path + ": " + std::strerror(errno));
+  struct stat status{};
+  if (fstat(state->file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > kLongFile)
+    state->ahead = ReadAhead::start(state->file);
   return ByteSource(std::move(state));
 }
 
 ByteSource ByteSource::over(Octets octets) {
   auto state = std::make_unique<State>();
-  state->memory = octets;
+  state->view = octets;
+  state->over = true;
+  state->sniff();
   return ByteSource(std::move(state));
 }
 
 Octets ByteSource::peek(std::size_t n) {
   n = std::min(n, kMaxPeek);
   State& s = *state_;
-  if (s.end - s.begin < n && !s.over) {
-    s.make_room(std::max(n, kChunk));
-    while (s.end - s.begin < n && !s.over) s.fill();
-  }
-  return Octets(s.buffer).subspan(s.begin, s.end - s.begin);
+  while (s.view.size() < n && !s.over) s.fill(n);
+  return s.view;
 }
 
-void ByteSource::consume(std::size_t n) { state_->begin += std::min(n, state_->end - state_->begin); }
+void ByteSource::consume(std::size_t n) {
+  state_->view = state_->view.subspan(std::min(n, state_->view.size()));
+}
 
 const std::string& ByteSource::error() const { return state_->error; }
 
