@@ -322,6 +322,33 @@ Parsed<EspKey> parse_line(std::string_view line) {
   return key;
 }
 
+/// "SOURCE -> DESTINATION spi SPI key KEY": AES-GCM with an ICV of 16 octets.
+Parsed<EspKey> parse_short_line(std::string_view line) {
+  std::vector<Cell> words;
+  for (std::size_t at = 0; (at = line.find_first_not_of(" \t", at)) != std::string_view::npos;) {
+    const std::size_t end = std::min(line.find_first_of(" \t", at), line.size());
+    words.push_back({std::string(line.substr(at, end - at)), at + 1});
+    at = end;
+  }
+  if (words.size() != 7 || words[1].text != "->" || words[3].text != "spi" || words[5].text != "key")
+    return unexpected(CellError{1, "this is not SOURCE -> DESTINATION spi SPI key KEY"});
+  EspKey key;
+  key.transform.cipher = EspCipher::aes_gcm;
+  key.transform.icv = 16;
+  const bool v6 = words[0].text.find(':') != std::string::npos;
+  for (const auto& [word, pattern] : {std::pair(0, &key.source), std::pair(2, &key.destination)}) {
+    const auto address = parse_address(words[static_cast<std::size_t>(word)], v6);
+    if (!address) return unexpected(address.error());
+    *pattern = *address;
+  }
+  if (const auto read = parse_spi(words[4], key); !read) return unexpected(read.error());
+  auto octets = parse_key(words[6]);
+  if (!octets) return unexpected(octets.error());
+  key.transform.cipher_key = std::move(*octets);
+  if (const std::string text = check_cipher_key(key.transform); !text.empty()) return wrong(words[6], text);
+  return key;
+}
+
 }  // namespace
 
 std::string check_cipher_key(const EspTransform& transform) {
@@ -367,7 +394,7 @@ Result<std::vector<EspKey>> read_esp_keys(std::string_view text, std::string_vie
     if (line.ends_with('\r')) line.remove_suffix(1);
     const std::size_t first = line.find_first_not_of(" \t");
     if (first == std::string_view::npos || line[first] == '#') continue;
-    auto key = parse_line(line);
+    auto key = line.find(" -> ") != std::string_view::npos ? parse_short_line(line) : parse_line(line);
     if (!key)
       return failure(
           fmt::format("{}: line {}, column {}: {}", name, line_number, key.error().column, key.error().text));

@@ -8,6 +8,8 @@
 // octets of the text. Lines that begin with # are passed over. The algorithms are AES-GCM with 8, 12 or 16
 // octets of ICV (RFC 4106; the key ends in 4 octets of salt), AES-CBC (RFC 3602) and NULL (RFC 2410) with
 // HMAC-SHA-1-96 (RFC 2404), HMAC-SHA-256-128, -384-192 or -512-256 (RFC 4868).
+// A line may also be written by hand: SOURCE -> DESTINATION spi SPI key KEY, for AES-GCM with an ICV of 16
+// octets.
 //
 // A charon log says which keys are the initiator's and which SPIs there are, not which belongs to which: both
 // keys are given for both SPIs, and the ICV decides.
@@ -74,7 +76,7 @@ struct EspKey {
                              const TransportAddress& to) const;
 };
 
-/// Reads either form. An error names line and column, behind `name`.
+/// Reads any of these. An error names line and column, behind `name`.
 [[nodiscard]] Result<std::vector<EspKey>> read_esp_keys(std::string_view text, std::string_view name);
 
 /// Empty when the size of the key fits the algorithm; else what is wrong, for a user.

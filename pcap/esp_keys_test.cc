@@ -94,6 +94,24 @@ TEST(EspKeys, Wildcards) {
   EXPECT_FALSE(spi("0x****00ff", 0xC0DE01FF));
 }
 
+TEST(EspKeys, LinesWrittenByHand) {
+  const auto keys = keys_of("# AES-GCM\n10.2.1.1 -> 10.2.1.2 spi 0x1001 key 0x" + std::string(72, 'a') +
+                            "\nfd00::1  ->  * spi * key " + kGcmKey + "\n");
+  ASSERT_EQ(keys.size(), 2U);
+  EXPECT_EQ(keys[0].line, 2U);
+  EXPECT_TRUE(keys[0].matches(0x1001, address("10.2.1.1"), address("10.2.1.2")));
+  EXPECT_FALSE(keys[0].matches(0x1001, address("10.2.1.2"), address("10.2.1.1")));
+  EXPECT_FALSE(keys[0].matches(0x1002, address("10.2.1.1"), address("10.2.1.2")));
+  EXPECT_EQ(keys[0].transform.cipher, EspCipher::aes_gcm);
+  EXPECT_EQ(keys[0].transform.icv, 16);
+  EXPECT_EQ(keys[0].transform.cipher_key.size(), 36U);
+  EXPECT_TRUE(keys[1].matches(99, address("fd00::1"), address("fd00::9")));
+  EXPECT_EQ(error_of("10.2.1.1 -> 10.2.1.2 spi 1"),
+            "keys: line 1, column 1: this is not SOURCE -> DESTINATION spi SPI key KEY");
+  EXPECT_THAT(error_of("10.2.1.1 -> 10.2.1.2 spi 1 key 0x00"), HasSubstr("column 32: a key of 1 octets"));
+  EXPECT_THAT(error_of("10.2.1.1 -> 10.2.1 spi 1 key 0x00"), HasSubstr("column 13: '10.2.1' is no IPv4"));
+}
+
 TEST(EspKeys, ErrorsNameLineAndColumn) {
   EXPECT_EQ(error_of("# nothing\n"), "keys: no keys in it");
   EXPECT_EQ(error_of("\n\n\"IPv5\"" + line("IPv4", "*", "*", "*").substr(6)),
