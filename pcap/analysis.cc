@@ -184,6 +184,9 @@ class Analyzer::Connection {
   }
 
   void on(const CmMessage& message) {
+    if (message.repeats)
+      find(*out_, Severity::warning, "cm-repeated",
+           fmt::format("the {} of #{} is sent again", ib::to_string(message.cm.kind), *message.repeats));
     if (!message.cm.reject_reason) return;
     const std::string_view why = ib::describe_reject(*message.cm.reject_reason);
     find(*out_, Severity::error, "rejected",

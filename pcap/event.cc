@@ -49,6 +49,18 @@ Event own_fpdu(const Event& event, std::size_t max_kept) {
 
 }  // namespace
 
+std::optional<Startup::Depths> Startup::guessed_depths() const {
+  constexpr std::size_t kSize = 8;
+  constexpr std::uint32_t kMost = 0x3FFF;  // as many bits as RFC 6581 9 gives them
+  if (frame.enhanced || frame.private_data.size() != kSize) return std::nullopt;
+  const auto plausible = [](std::uint32_t depth) { return depth > 0 && depth <= kMost; };
+  const auto ird = load_be<std::uint32_t>(frame.private_data.data());
+  const auto ord = load_be<std::uint32_t>(frame.private_data.data() + 4);
+  if (plausible(ird) && plausible(ord)) return Depths{ird, ord};
+  const Depths little{__builtin_bswap32(ird), __builtin_bswap32(ord)};
+  return plausible(little.ird) && plausible(little.ord) ? std::optional(little) : std::nullopt;
+}
+
 Event owned(const Event& event, std::size_t max_kept) {
   if (event.storage) return event;
   if (event.as<Fpdu>() != nullptr) return own_fpdu(event, max_kept);

@@ -43,6 +43,14 @@ enum class Side : std::uint8_t {
 /// A well-formed MPA Request or Reply (RFC 5044 7.1.1).
 struct Startup {
   mpa::StartupFrame frame;
+
+  /// IRD and ORD as middleware told them before RFC 6581 did.
+  struct Depths {
+    std::uint32_t ird = 0, ord = 0;
+  };
+  /// A guess, for a frame without enhanced data: private data of 8 octets that hold two plausible depths, as
+  /// SMB Direct has them (MS-SMBD 6.1), or little-endian, as Linux's cifs wrote them.
+  [[nodiscard]] std::optional<Depths> guessed_depths() const;
 };
 
 /// What stands where a start-up frame is due. The direction is not decoded any further.

@@ -38,7 +38,7 @@ constexpr std::array kFields{
     FieldInfo{"ib.source_qp", number, "queue pair of the sender, as learnt", hex},
     FieldInfo{"ib.bth.ack_request", boolean, "AckReq (IBTA 9.2.9)"},
     FieldInfo{"ib.bth.psn", number, "Packet Sequence Number (IBTA 9.2.10)"},
-    FieldInfo{"ib.order", text, "where the PSN of a request stands", decimal, 0, kOrders},
+    FieldInfo{"ib.order", text, "where the PSN of a request or a datagram stands", decimal, 0, kOrders},
     FieldInfo{"ib.missing_psns", number, "PSNs in front of it that were not seen"},
     FieldInfo{"ib.rdeth.ee", number, "RDETH: end-to-end context (IBTA 9.3.1)", hex},
     FieldInfo{"ib.deth.q_key", number, "DETH: Queue Key (IBTA 9.3.2)", hex32},
@@ -64,6 +64,7 @@ constexpr std::array kFields{
     FieldInfo{"ib.malformed", text, "why the headers behind the BTH cannot be read"},
     FieldInfo{"cm.message", number, "Attribute ID: which message (IBTA 12.6)", hex16, 0, kCmKinds},
     FieldInfo{"cm.transaction", number, "Transaction ID of the MAD (IBTA 13.4.3)", hex64},
+    FieldInfo{"cm.repeats", number, "the frame in which its sender said the same before"},
     FieldInfo{"cm.local_id", number, "Communication ID of the sender", hex32},
     FieldInfo{"cm.remote_id", number, "Communication ID of the receiver", hex32},
     FieldInfo{"cm.service_id", number, "REQ: Service ID (IBTA 12.7.3)", hex64},
@@ -182,6 +183,7 @@ void add_cm(const CmMessage& message, Octets mad, Record& record, TextStore& tex
   record.add(
       number_field(f("cm.message"), static_cast<std::uint16_t>(cm.kind), at(16, 2), to_string(cm.kind)));
   record.add(number_field(f("cm.transaction"), cm.transaction, at(8, 8)));
+  if (message.repeats) record.add(number_field(f("cm.repeats"), *message.repeats));
   record.add(number_field(f("cm.local_id"), cm.local_id, at(d, 4)));
   if (!request) record.add(number_field(f("cm.remote_id"), cm.remote_id, at(d + 4, 4)));
   // IBTA 12.6.5 for a REQ, 12.6.8 for a REP, 12.6.11 for a DREQ.

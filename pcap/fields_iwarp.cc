@@ -32,6 +32,9 @@ constexpr std::array kFields{
     FieldInfo{"mpa.rtr_write", boolean, "C: RTR by a zero-length RDMA Write (RFC 6581 9)"},
     FieldInfo{"mpa.rtr_read", boolean, "D: RTR by a zero-length RDMA Read (RFC 6581 9)"},
     FieldInfo{"mpa.ord", number, "Reads that its sender has outstanding at most (RFC 6581 9)"},
+    FieldInfo{"mpa.guessed_ird", number,
+              "a guess: private data look like IRD and ORD of old middleware (MS-SMBD 6.1)"},
+    FieldInfo{"mpa.guessed_ord", number, "a guess, likewise"},
     FieldInfo{"mpa.private_data", octets, "private data of the ULP, without the enhanced octets"},
     FieldInfo{"mpa.error", text, "why this is no start-up frame"},
     FieldInfo{"mpa.error_octet", number, "where: octets from the start of the direction"},
@@ -219,6 +222,10 @@ void add_startup(const Startup& startup, Record& record) {
     record.add(boolean_field(f("mpa.rtr_read"), enhanced.rtr_read, {22, 1}));
     record.add(number_field(f("mpa.ord"), enhanced.ord, {22, 2}));
     at += mpa::kEnhancedSize;
+  }
+  if (const auto guess = startup.guessed_depths()) {
+    record.add(number_field(f("mpa.guessed_ird"), guess->ird, {at, 4}));
+    record.add(number_field(f("mpa.guessed_ord"), guess->ord, {at + 4, 4}));
   }
   if (!frame.private_data.empty())
     record.add(octets_field(f("mpa.private_data"), frame.private_data,

@@ -53,6 +53,12 @@ void IbDirection::order(IbPacket& request, FrameRef frame, std::uint32_t mtu) {
   open_.push_back(open);
 }
 
+void IbDirection::order_datagram(IbPacket& datagram) {
+  if (!datagram.sound()) return;
+  if (last_psn_ == datagram.packet.bth.psn) datagram.order = PsnOrder::repeated;
+  last_psn_ = datagram.packet.bth.psn;
+}
+
 bool IbDirection::fits(std::uint32_t psn) const {
   if (!first_psn_ || !last_psn_) return false;
   // A Read whose packets cannot be counted may go on behind its first PSN.

@@ -24,6 +24,9 @@ class IbDirection {
   void start_at(std::uint32_t psn) { next_psn_ = psn; }
   /// Places a request in the order of PSNs. `mtu`: octets of the path, 0 when not known.
   void order(IbPacket& request, FrameRef frame, std::uint32_t mtu);
+  /// Whether a datagram is the one before again. More its PSN does not tell: its sender counts over all
+  /// receivers.
+  void order_datagram(IbPacket& datagram);
   /// What a response from the other end answers, whose state is changed only when it is `sound`.
   [[nodiscard]] std::optional<IbAnswer> answer(const IbPacket& response, std::uint32_t mtu);
   /// Whether a response with this PSN can be about what was sent here.

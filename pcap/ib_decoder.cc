@@ -11,6 +11,7 @@ namespace kbtp::trace {
 namespace {
 
 constexpr std::size_t kMostKeys = 8;         // of one conversation
+constexpr std::size_t kMostSaid = 16;        // messages of the Communication Manager that are remembered
 constexpr std::size_t kMostCandidates = 64;  // conversations of which one direction is known, to be asked
 constexpr std::size_t kIpv6AndUdp = 48;
 
@@ -106,6 +107,26 @@ class IbDecoder::Live {
   std::uint32_t mtu = 0;                  ///< octets of payload in First and Middle packets, once known
   std::vector<Key> keys;
   std::size_t charged = 0;
+
+  /// Remembers what `from` says; the frame in which it said it before, if it did.
+  std::optional<std::uint64_t> said_before(Side from, const ib::CmMessage& cm, std::uint64_t frame) {
+    const auto same = std::ranges::find_if(said_, [&](const Said& said) {
+      return said.from == from && said.kind == cm.kind && said.transaction == cm.transaction;
+    });
+    if (same != said_.end()) return same->frame;
+    if (said_.size() >= kMostSaid) said_.erase(said_.begin());
+    said_.push_back({from, cm.kind, cm.transaction, frame});
+    return std::nullopt;
+  }
+
+ private:
+  struct Said {
+    Side from;
+    ib::CmKind kind;
+    std::uint64_t transaction;
+    std::uint64_t frame;
+  };
+  std::vector<Said> said_;
 };
 
 std::size_t IbDecoder::KeyHash::operator()(const Key& key) const {
@@ -282,6 +303,7 @@ Expected<void, FrameProblem> IbDecoder::packet(const RocePacket& roce, FrameRef 
       whole = live.direction(from).assemble(*ib, frame, options_.max_message);
     }
   }
+  if (ib->packet.deth && !cm) live.direction(from).order_datagram(*ib);
   Event event;
   event.first = frame;
   event.octets = roce.octets;
@@ -289,7 +311,7 @@ Expected<void, FrameProblem> IbDecoder::packet(const RocePacket& roce, FrameRef 
   tell(event);
   if (cm) {
     event.octets = ib->packet.payload.first(std::min(ib->packet.payload.size(), ib::kMadSize));
-    event.what = CmMessage{*cm};
+    event.what = CmMessage{*cm, live.said_before(from, *cm, frame.number)};
     tell(event);
   } else if (whole) {
     event.first = whole->first;

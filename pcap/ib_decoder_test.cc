@@ -443,5 +443,60 @@ TEST(IbDecoderTest, TheCommunicationManagerPairsQueuePairs) {
   EXPECT_EQ(connection.events.at(0).from, Side::client);
 }
 
+/// A MAD of the Communication Manager with nothing but its kind, its Transaction ID and the identifiers.
+Bytes mad(ib::CmKind kind, std::uint64_t transaction, std::uint32_t local_id, std::uint32_t remote_id) {
+  Bytes octets(ib::kMadSize);
+  ByteWriter out(octets);
+  out.u8(1);
+  out.u8(7);  // communication management
+  out.u8(2);
+  out.u8(3);  // Send
+  out.u32(0);
+  out.u64(transaction);
+  out.u16(static_cast<std::uint16_t>(kind));
+  out.bytes(Bytes(6));
+  out.u32(local_id);
+  out.u32(remote_id);
+  return octets;
+}
+
+TEST(IbDecoderTest, WhatTheCommunicationManagerSaysAgainIsMarked) {
+  Talk talk;
+  std::uint32_t psn = 0;
+  const auto say = [&](bool client, const Bytes& message) {
+    talk.say(client, ib_packet(Operation::send_only, ib::kGeneralServicesQp, psn++, message,
+                               Service::unreliable_datagram));
+  };
+  using enum ib::CmKind;
+  say(true, mad(connect_request, 0x51, 7, 0));
+  say(true, mad(connect_request, 0x51, 7, 0));  // no answer came
+  say(false, mad(connect_reply, 0x51, 9, 7));   // the same transaction, another message
+  say(true, mad(ready_to_use, 0x51, 7, 9));
+  say(false, mad(connect_reply, 0x51, 9, 7));  // the RTU was lost
+  say(true, mad(disconnect_request, 0x52, 7, 9));
+  say(true, mad(disconnect_request, 0x53, 7, 9));
+  const Trace trace = decode_trace(talk.frames);
+  ASSERT_EQ(trace.connections.size(), 1U);
+  std::vector<std::uint64_t> repeats;
+  for (const Event& event : trace.connections[0].events) {
+    if (const auto* cm = event.as<CmMessage>()) repeats.push_back(cm->repeats.value_or(0));
+  }
+  EXPECT_EQ(repeats, (std::vector<std::uint64_t>{0, 1, 0, 0, 3, 0, 0}));
+  EXPECT_EQ(findings(talk), (std::vector<std::string>{"cm-repeated", "cm-repeated"}));
+}
+
+TEST(IbDecoderTest, ADatagramThatComesTwiceIsTold) {
+  Talk talk;
+  const auto say = [&](std::uint32_t psn) {
+    talk.say(true, ib_packet(Operation::send_only, 0x30, psn, pattern(8), Service::unreliable_datagram));
+  };
+  for (const std::uint32_t psn : {0xFFFFFFU, 3U, 3U, 9U, 1U}) say(psn);
+  std::vector<PsnOrder> orders;
+  for (const IbPacket& packet : talk.packets()) orders.push_back(packet.order);
+  using enum PsnOrder;
+  EXPECT_EQ(orders, (std::vector<PsnOrder>{unchecked, unchecked, repeated, unchecked, unchecked}));
+  EXPECT_EQ(findings(talk), (std::vector<std::string>{"psn-repeated"}));
+}
+
 }  // namespace
 }  // namespace kbtp::trace

@@ -53,6 +53,8 @@ struct IbPacket {
 /// A message of the Communication Manager: comes right behind the packet that carried it.
 struct CmMessage {
   ib::CmMessage cm;
+  /// The frame in which its sender said the same before: Transaction ID and attribute are the same.
+  std::optional<std::uint64_t> repeats = std::nullopt;
 };
 
 }  // namespace kbtp::trace

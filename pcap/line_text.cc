@@ -245,6 +245,8 @@ void write_line(const Startup& startup, Output& out) {
     }
   }
   if (!frame.private_data.empty()) octets(frame.private_data.size(), out.text(", ")).text(" of private data");
+  if (const auto guess = startup.guessed_depths())
+    out.text(", a guess: IRD ").number(guess->ird).text(" ORD ").number(guess->ord).text(" in them");
 }
 
 void write_line(const BadStartup& bad, Output& out) {

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <unistd.h>
 
+#include "base/hex.h"
 #include "pcap/print_json.h"
 #include "pcap/test_frames.h"
 #include "pcap/test_records.h"
@@ -79,6 +80,18 @@ TEST(Lines, OneForAMessageOfSeveralSegments) {
           "     9     0.000008  1 < KBTP COMPLETION      SUCCESS request 0x7, handle 3 generation 2, 300 "
           "octets, block 0x9000\n"
           "    10     0.000009  1 > TCP FIN              sends no more\n");
+}
+
+TEST(Lines, AGuessIsCalledAGuess) {
+  mpa::StartupFrame frame;
+  const Bytes depths = *from_hex("0000001000000001");
+  frame.private_data = depths;
+  Conversation talk;
+  talk.open();
+  talk.say(true, mpa::encode_startup(frame));
+  EXPECT_NE(lines(talk.frames).find("8 octets of private data, a guess: IRD 16 ORD 1 in them\n"),
+            std::string::npos)
+      << lines(talk.frames);
 }
 
 TEST(Lines, OneForEachSegmentWhenAsked) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
+#include "base/hex.h"
 #include "pcap/test_frames.h"
 #include "pcap/test_records.h"
 #include "proto/wire/hello.h"
@@ -98,6 +99,30 @@ TEST(Record, StartupFrameWithEnhancedAndPrivateData) {
   EXPECT_EQ(seen.text("mpa.rtr_write"), "true");
   EXPECT_EQ(seen.place("mpa.private_data"), "24+5");
   EXPECT_EQ(seen.text("mpa.private_data"), "00 07 0e 15 1c");
+}
+
+/// The depths guessed from private data of a start-up frame without enhanced data.
+std::string guess(const std::string& private_data, bool enhanced = false) {
+  mpa::StartupFrame frame;
+  if (enhanced) frame.enhanced = mpa::Enhanced{};
+  const Bytes octets = *from_hex(private_data);
+  frame.private_data = octets;
+  Conversation talk;
+  talk.open();
+  talk.say(true, mpa::encode_startup(frame));
+  const auto all = records(talk.frames, "startup");
+  EXPECT_EQ(all.at(0).place("mpa.guessed_ird") == "20+4", all.at(0).place("mpa.guessed_ord") == "24+4");
+  return all.at(0).text("mpa.guessed_ird") + " " + all.at(0).text("mpa.guessed_ord");
+}
+
+TEST(Record, DepthsOfOldMiddlewareAreGuessed) {
+  EXPECT_EQ(guess("00000010 00000001"), "16 1");  // MS-SMBD 6.1
+  EXPECT_EQ(guess("20000000 01000000"), "32 1");  // Linux's cifs, little-endian
+  EXPECT_EQ(guess("00003fff 00000100"), "16383 256");
+  for (const char* other : {"00000010 00000000", "00000000 00000000", "00004000 00000001",
+                            "00000010 01000000", "00000010", "00000010 00000001 00", "6b627470 00000001"})
+    EXPECT_EQ(guess(other), "(none) (none)") << other;
+  EXPECT_EQ(guess("00000010 00000001", true), "(none) (none)");
 }
 
 TEST(Record, TaggedSegment) {
