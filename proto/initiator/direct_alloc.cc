@@ -23,10 +23,12 @@ Outcome with_status(wire::Status status, std::string why) {
 void DirectAllocator::open(Duration operation_deadline) {
   usage_ = info_.usage;
   if (!info_.direct.alloc) {
-    off_ = "the target does not grant DIRECT_ALLOC";
+    off_ = info_.features.direct_alloc
+               ? "the target's counters need masked Atomics, which this side lacks (9.2)"
+               : "the target does not grant DIRECT_ALLOC";
     return;
   }
-  format_ = wire::CounterFormat(info_.direct.ring_log2);
+  format_ = wire::CounterFormat(info_.direct.ring_log2, info_.direct.counters);
   // The last eighth is left for BIND's way to the target, whose own clock began later (G-28).
   ticket_time_ = std::min(info_.direct.ticket_timeout, operation_deadline) / 8 * 7;
 }

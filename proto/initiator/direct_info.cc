@@ -47,8 +47,10 @@ auto lie(const std::string& mode, const std::string& what) {
 
 }  // namespace
 
-Result<DirectInfo> direct_info(const wire::HelloAck& ack, const wire::Features& wanted) {
+Result<DirectInfo> direct_info(const wire::HelloAck& ack, const wire::Features& wanted, rdma::Atomics own) {
   DirectInfo info;
+  if (ack.granted.atomic_unmasked && !wanted.atomic_unmasked)
+    return lie("ATOMIC_UNMASKED", "it was not asked for");
   if (ack.granted.direct_load) {
     if (!wanted.direct_load) return lie("DIRECT_LOAD", "it was not asked for");
     if (const auto right = check_load(ack); !right) return lie("DIRECT_LOAD", right.error().text);
@@ -62,7 +64,10 @@ Result<DirectInfo> direct_info(const wire::HelloAck& ack, const wire::Features& 
   if (ack.granted.direct_alloc) {
     if (!wanted.direct_alloc) return lie("DIRECT_ALLOC", "it was not asked for");
     if (const auto right = check_alloc(ack); !right) return lie("DIRECT_ALLOC", right.error().text);
-    info.alloc = true;
+    // 9.2: an unmasked FetchAdd would carry from Slot Offset into Ticket.
+    info.alloc = ack.granted.atomic_unmasked || own == rdma::Atomics::masked;
+    info.counters =
+        ack.granted.atomic_unmasked ? wire::CounterFormat::Kind::unmasked : wire::CounterFormat::Kind::masked;
     info.ring_log2 = ack.ring_log2;
     info.ring = {ack.ring_stag, ack.ring_offset};
     info.head = {ack.head_stag, ack.head_offset};

@@ -183,8 +183,11 @@ class ScriptedTarget : public rdma::StreamHandler {
 
 class DirectTest : public ::testing::Test {
  protected:
-  explicit DirectTest(std::uint64_t seed = 1, const fake::HostOptions& initiator = {})
-      : fabric({.seed = seed}), target_host(fabric.add_host()), host(fabric.add_host(initiator)) {
+  explicit DirectTest(std::uint64_t seed = 1, const fake::HostOptions& initiator = {},
+                      fake::Rules rules = fake::Rules::rdmap)
+      : fabric({.seed = seed, .rules = rules}),
+        target_host(fabric.add_host()),
+        host(fabric.add_host(initiator)) {
     auto listening = target_host.listen(fabric.address(0, kPort), [this](const auto&, rdma::Loop&) {
       rdma::Accept accept{&target, {}};
       accept.options.initial_receives = 100;

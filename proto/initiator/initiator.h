@@ -29,6 +29,7 @@
 #include "base/uuid.h"
 #include "proto/rdma/provider.h"
 #include "proto/wire/assignment.h"
+#include "proto/wire/structures.h"
 
 namespace kbtp::initiator {
 
@@ -40,8 +41,11 @@ struct ConnectOptions {
   std::uint32_t quota = 0;                   ///< wanted blocks; 0 with handles 0: a session that only loads
   std::uint64_t handles = 0;                 ///< wanted size of the own range
   std::uint32_t max_requests = 0;            ///< wanted credits; 0: the target chooses (P-18)
-  wire::Features wanted;                     ///< features asked for; what our own RNIC cannot do is not
-  std::uint32_t ird = 16;                    ///< Reads of the target that this side answers at once
+  /// Features asked for; what our own RNIC cannot do is not. With record_completion granted every request
+  /// that does not ask for INVALIDATE (E-11) is completed by a record. atomic_unmasked goes with direct_alloc
+  /// by itself where our Atomics are plain.
+  wire::Features wanted;
+  std::uint32_t ird = 16;  ///< Reads of the target that this side answers at once
   std::uint32_t ord = 16;
   Duration setup_deadline = std::chrono::seconds(10);      ///< TCP and MPA start-up each
   Duration hello_deadline = std::chrono::seconds(10);      ///< from the open stream to HELLO_ACK
@@ -62,6 +66,7 @@ struct DirectInfo {
   rdma::RemoteBuffer pool;
   std::uint64_t pool_length = 0;
   unsigned ring_log2 = 0;  ///< n: the own ring has 2^n slots of 16 octets (3.3), 1 to 28 (E-4)
+  wire::CounterFormat::Kind counters = wire::CounterFormat::Kind::masked;  ///< of the own ring (3.3 or 9.2)
   rdma::RemoteBuffer ring;
   rdma::RemoteBuffer head;  ///< 8 octets, in the target's memory order (3.3)
   rdma::RemoteBuffer partition;

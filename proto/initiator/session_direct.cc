@@ -61,12 +61,8 @@ void SessionImpl::bind(std::optional<rdma::Write> write, const wire::Bind& bind,
   const std::uint64_t request_id = next_request_id_++;
   wire::Bind numbered = bind;
   numbered.head.request_id = request_id;
-  Pending pending;
-  pending.message = wire::encode(wire::Request{numbered}, options_.assignment);
-  pending.opcode = wire::Opcode::bind;
-  pending.done = std::move(done);
   watch(request_id);
-  send(request_id, std::move(pending), std::move(write));
+  send(request_id, pending_for(numbered, std::move(done)), std::move(write));
 }
 
 void SessionImpl::give_credit_back() {

@@ -14,6 +14,7 @@
 #include "proto/initiator/direct_alloc.h"
 #include "proto/initiator/initiator.h"
 #include "proto/initiator/one_sided.h"
+#include "proto/initiator/records.h"
 #include "proto/wire/completion.h"
 #include "proto/wire/request.h"
 
@@ -72,6 +73,8 @@ class SessionImpl final : public Session,
     rdma::Task begin;                ///< instead of a message: takes the credit and goes on by itself
     wire::Opcode opcode = wire::Opcode::load;
     std::optional<rdma::STag> may_invalidate;  ///< INVALIDATE was asked for
+    bool wants_record = false;                 ///< `message` has a Completion Descriptor, to be filled in
+    std::optional<Records::Slot> record;       ///< where its record is to come, once it is sent
     Done done;
   };
 
@@ -94,7 +97,19 @@ class SessionImpl final : public Session,
   void give_credit_back() override;
 
   void handle_hello_ack(Octets payload);
+  /// What ends an operation, in either of its forms (6.5).
+  struct Ending {
+    std::uint64_t request_id = 0;
+    wire::Status status = wire::Status::success;
+    std::uint16_t generation = 0;
+    std::uint32_t data_length = 0;
+    std::uint64_t block_offset = 0;
+    std::optional<rdma::STag> invalidated;
+  };
+  [[nodiscard]] Pending pending_for(const wire::Request& request, Done done) const;
   void handle_completion(const rdma::Received& received);
+  void handle_record(std::uint32_t immediate);
+  void end_operation(const Ending& ending);
   void fail(const std::string& why);
   void fail_connect(ConnectError error);
   void close_when_idle();
@@ -115,6 +130,7 @@ class SessionImpl final : public Session,
   std::unordered_map<std::uint64_t, Pending> outstanding_;  ///< by Request ID
   std::unordered_map<std::uint64_t, Done> direct_;          ///< direct operations, by an id of their own
   std::uint32_t held_credits_ = 0;                          ///< by direct allocations whose BIND is not sent
+  Records records_;
   OneSided one_sided_;
   DirectAllocator allocator_;
   std::deque<std::pair<TimePoint, std::uint64_t>>

@@ -124,14 +124,22 @@ void SessionImpl::submit(const wire::Request& request, Done done) {
   const std::uint64_t request_id = next_request_id_++;
   wire::Request numbered = request;
   std::visit([&](auto& r) { r.head.request_id = request_id; }, numbered);
-
-  Pending pending;
-  pending.message = wire::encode(numbered, options_.assignment);
-  pending.opcode = wire::opcode(numbered);
-  pending.may_invalidate = wire::stag_to_invalidate(numbered);
-  pending.done = std::move(done);
+  Pending pending = pending_for(numbered, std::move(done));
   if (pending.opcode == wire::Opcode::alloc_store) allocator_.charge();
   enqueue(request_id, std::move(pending));
+}
+
+SessionImpl::Pending SessionImpl::pending_for(const wire::Request& request, Done done) const {
+  Pending pending;
+  pending.opcode = wire::opcode(request);
+  pending.may_invalidate = wire::stag_to_invalidate(request);
+  pending.done = std::move(done);
+  wire::Request sent = request;
+  // E-11: a record cannot invalidate. Its slot is chosen when the request is sent.
+  pending.wants_record = records_.is_open() && !pending.may_invalidate;
+  if (pending.wants_record) wire::ask_for_record(sent, {});
+  pending.message = wire::encode(sent, options_.assignment);
+  return pending;
 }
 
 void SessionImpl::enqueue(std::uint64_t id, Pending pending) {
@@ -163,6 +171,11 @@ void SessionImpl::send_queued() {
 }
 
 void SessionImpl::send(std::uint64_t request_id, Pending pending, std::optional<rdma::Write> write) {
+  if (pending.wants_record) {
+    pending.record = records_.take(request_id);
+    wire::set_record(pending.message, pending.opcode, records_.descriptor(*pending.record),
+                     options_.assignment);
+  }
   std::vector<rdma::WorkRequest> requests;
   if (write) requests.emplace_back(std::move(*write));
   requests.emplace_back(rdma::Send{0, std::move(pending.message), false, {}});
@@ -210,7 +223,7 @@ void SessionImpl::on_received(const rdma::Received& received) {
 }
 
 void SessionImpl::handle_completion(const rdma::Received& received) {
-  if (received.immediate) return fail("the target sent Immediate Data, which this session has no use for");
+  if (received.immediate) return handle_record(static_cast<std::uint32_t>(*received.immediate));
   const auto completion =
       wire::decode_completion(received.payload, options_.assignment, wire::Lengths::lenient);
   if (!completion) return fail("the target sent no proper COMPLETION: " + completion.error().to_string());
@@ -220,22 +233,51 @@ void SessionImpl::handle_completion(const rdma::Received& received) {
   if (received.invalidated && received.invalidated != found->second.may_invalidate) {
     return fail("the target invalidated an STag that the request did not name");
   }
+  end_operation({completion->request_id, completion->status, completion->generation, completion->data_length,
+                 completion->block_offset, received.invalidated});
+}
+
+// KBTP 9.2: an RDMA Write with Immediate has used up a receive, so that a record is in its slot.
+void SessionImpl::handle_record(std::uint32_t immediate) {
+  if (!records_.is_open()) return fail("the target sent Immediate Data, which this session has no use for");
+  std::optional<wire::CompletionRecord> record;
+  const auto look = [&](const auto& request) {
+    if (record || !request.second.record) return;
+    record = records_.read(*request.second.record, request.first, options_.assignment);
+  };
+  // G-42: the low half of the Request ID, where the target does as we propose; else all slots are looked at.
+  for (const auto& request : outstanding_) {
+    if (static_cast<std::uint32_t>(request.first) == immediate) look(request);
+  }
+  if (!record) std::ranges::for_each(outstanding_, look);
+  if (!record) return fail("the target wrote with an immediate, and no completion record is there");
+  end_operation({record->request_id,
+                 record->status,
+                 record->generation,
+                 record->data_length,
+                 record->block_offset,
+                 {}});
+}
+
+void SessionImpl::end_operation(const Ending& ending) {
+  const auto found = outstanding_.find(ending.request_id);
   const Pending pending = std::move(found->second);
   outstanding_.erase(found);
-  const bool succeeded = completion->status == wire::Status::success;
+  if (pending.record) records_.give_back(*pending.record);
+  const bool succeeded = ending.status == wire::Status::success;
   if (pending.opcode == wire::Opcode::free ? succeeded
                                            : pending.opcode == wire::Opcode::alloc_store && !succeeded)
     allocator_.discharge();
 
   Outcome outcome;
   outcome.answered = true;
-  outcome.status = completion->status;
-  outcome.generation = completion->generation;
-  outcome.data_length = completion->data_length;
-  outcome.block_offset = completion->block_offset;
+  outcome.status = ending.status;
+  outcome.generation = ending.generation;
+  outcome.data_length = ending.data_length;
+  outcome.block_offset = ending.block_offset;
   if (pending.may_invalidate) {
     // G-12: a plain Send leaves it to us.
-    if (!received.invalidated && *pending.may_invalidate != 0) stream_->revoke(*pending.may_invalidate);
+    if (!ending.invalidated && *pending.may_invalidate != 0) stream_->revoke(*pending.may_invalidate);
     outcome.invalidated = true;
   }
   send_queued();

@@ -59,7 +59,12 @@ void SessionImpl::on_open(rdma::Stream& stream, Octets) {
   const rdma::Capabilities& own = stream.capabilities();
   wanted_ = options_.wanted;
   wanted_.direct_load = wanted_.direct_load && own.ord > 0;
-  wanted_.direct_alloc = wanted_.direct_alloc && own.ord > 0 && own.atomics == rdma::Atomics::masked;
+  wanted_.direct_alloc = wanted_.direct_alloc && own.ord > 0 && own.atomics != rdma::Atomics::none;
+  wanted_.atomic_unmasked =
+      wanted_.direct_alloc && (wanted_.atomic_unmasked || own.atomics == rdma::Atomics::plain);
+  // 6.5: it is here that records become visible.
+  wanted_.record_completion =
+      wanted_.record_completion && own.write_immediate && own.ordered_write_visibility;
   wire::Hello hello;
   hello.wanted = wanted_;
   hello.request_id = next_request_id_++;
@@ -100,7 +105,13 @@ void SessionImpl::handle_hello_ack(Octets payload) {
   info_.max_requests = ack->max_requests;
   info_.max_inline = ack->max_inline;
   info_.features = ack->granted;
-  auto direct = direct_info(*ack, wanted_);
+  if (ack->granted.record_completion) {
+    if (!wanted_.record_completion)
+      return fail("HELLO_ACK grants RECORD_COMPLETION, which was not asked for");
+    if (const auto opened = records_.open(*stream_, ack->max_requests); !opened)
+      return fail(opened.error().text);
+  }
+  auto direct = direct_info(*ack, wanted_, stream_->capabilities().atomics);
   if (!direct) return fail(direct.error().text);
   info_.direct = *direct;
   one_sided_.open(*stream_);

@@ -16,7 +16,8 @@ namespace kbtp::rdma {
 enum class WorkStatus : std::uint8_t {
   success,
   flushed,      ///< the stream ended first, or the peer finished and owes the answer of a Read or Atomic
-  bad_request,  ///< refused locally: not legal now (no Read depth, a source out of range, stream closing)
+  bad_request,  ///< refused locally: not legal now (no Read depth, a source out of range, stream closing), or
+                ///< no operation of this provider's
 };
 
 struct Completion {

@@ -35,15 +35,16 @@ struct Write {
   std::shared_ptr<const void> keep_alive;
 };
 
-/// RDMA Write followed by Immediate Data (RFC 7306 6), or InfiniBand's single operation; the receiver sees
-/// one receive.
+/// RDMA Write followed by Immediate Data (RFC 7306 6), or InfiniBand's single operation, whose immediate has
+/// 32 bits: a larger one is a bad request there. The receiver sees one receive.
 struct WriteImmediate {
   Write write;
   std::uint64_t immediate = 0;
   bool solicited = false;
 };
 
-/// Immediate Data without a Write (RFC 7306 6); takes one receive, in order with Sends.
+/// Immediate Data without a Write (RFC 7306 6); takes one receive, in order with Sends. InfiniBand has no
+/// such operation.
 struct Immediate {
   WorkId id = 0;
   std::uint64_t data = 0;
@@ -60,6 +61,7 @@ struct Read {
 };
 
 /// Atomic Requests of RFC 7306; the word before the operation comes with the completion.
+/// Plain Atomics (9.2) take no mask but 0, and CompareSwap masks of all ones.
 struct FetchAdd {
   WorkId id = 0;
   RemoteBuffer word;

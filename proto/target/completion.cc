@@ -1,7 +1,11 @@
-// KBTP 6.5: Completion. Always a COMPLETION message, for RECORD_COMPLETION is never offered (G-13).
+// KBTP 6.5: Completion. A COMPLETION message; or a completion record, for a request that asks for it in a
+// session that was granted RECORD_COMPLETION. Without the grant a RECORD flag changes nothing, and nothing is
+// written to its descriptor (G-13, P-01).
 
 #include "proto/wire/completion.h"
 
+#include <array>
+#include <memory>
 #include <utility>
 
 #include "base/fault.h"
@@ -23,13 +27,12 @@ void Session::complete(Operation& operation, const Answer& answer, std::optional
   completion.block_offset = answer.block_offset;
   if (fault(Fault::completion_without_block)) completion.block_offset = 0;
   if (fault(Fault::completion_echoes_generation)) completion.generation = head.generation;
-  send_completion(completion, wire::stag_to_invalidate(operation.request()), std::move(write), pinned_block);
+  send_completion(completion, &operation.request(), std::move(write), pinned_block);
   close_when_idle();
 }
 
 // G-16: Generation and Data Length of the entry when the session can see it, whatever was wrong.
-void Session::answer_at_once(const wire::Header& header, wire::Status status,
-                             std::optional<std::uint32_t> invalidate) {
+void Session::answer_at_once(const wire::Header& header, wire::Status status, const wire::Request* request) {
   wire::Completion completion;
   completion.request_id = header.request_id;
   completion.handle = header.handle;
@@ -42,22 +45,47 @@ void Session::answer_at_once(const wire::Header& header, wire::Status status,
     completion.generation = 1;
   }
   if (const auto opcode = core_->config.assignment.opcode(header.opcode)) core_->count(*opcode, status, 0);
-  send_completion(completion, invalidate, {}, {});
+  send_completion(completion, request, {}, {});
 }
 
-void Session::send_completion(const wire::Completion& completion, std::optional<std::uint32_t> invalidate,
-                              std::optional<rdma::Write> write, std::optional<std::uint64_t> pinned_block) {
-  wire::Completion sent = completion;
-  if (fault(Fault::completion_truncates_request_id)) sent.request_id &= 0xFFFF'FFFFu;
-  if (fault(Fault::generation_may_be_zero) && sent.generation == 1) sent.generation = 0;
-
+rdma::WorkRequest Session::completion_message(const wire::Completion& completion,
+                                              std::optional<std::uint32_t> invalidate) {
   rdma::Send send;
-  send.payload = wire::encode(sent, core_->config.assignment);
+  send.id = next_work_++;
+  send.payload = wire::encode(completion, core_->config.assignment);
   // G-12: only when asked for, only a real STag, and only if the provider can; else the initiator does it.
   if (invalidate && *invalidate != 0 && stream_->capabilities().invalidate_tx &&
       !fault(Fault::invalidate_ignored)) {
     send.invalidate = invalidate;
   }
+  return send;
+}
+
+// KBTP 9.2: by RDMA Write with Immediate, so that the initiator learns of it from its completion queue. What
+// the immediate says is left open: the low half of the Request ID (G-42).
+rdma::WorkRequest Session::completion_record(const wire::Completion& completion,
+                                             const wire::CompletionDescriptor& slot) {
+  const auto record = std::make_shared<std::array<std::byte, wire::kCompletionRecordSize>>(
+      wire::encode(wire::CompletionRecord{.request_id = completion.request_id,
+                                          .status = completion.status,
+                                          .generation = completion.generation,
+                                          .data_length = completion.data_length,
+                                          .block_offset = completion.block_offset},
+                   core_->config.assignment));
+  rdma::WriteImmediate write;
+  write.write = {next_work_++, *record, {slot.stag, slot.tagged_offset}, record};
+  write.immediate = static_cast<std::uint32_t>(completion.request_id);
+  return write;
+}
+
+void Session::send_completion(const wire::Completion& completion, const wire::Request* request,
+                              std::optional<rdma::Write> write, std::optional<std::uint64_t> pinned_block) {
+  wire::Completion sent = completion;
+  if (fault(Fault::completion_truncates_request_id)) sent.request_id &= 0xFFFF'FFFFu;
+  if (fault(Fault::generation_may_be_zero) && sent.generation == 1) sent.generation = 0;
+  const auto record =
+      granted_.record_completion && request != nullptr ? wire::record_of(*request) : std::nullopt;
+  const auto invalidate = request != nullptr ? wire::stag_to_invalidate(*request) : std::nullopt;
 
   std::vector<rdma::WorkRequest> requests;
   const auto add_write = [&] {
@@ -66,19 +94,19 @@ void Session::send_completion(const wire::Completion& completion, std::optional<
     posted_.push_back({Posted::Kind::write, pinned_block, nullptr, {}});
     requests.emplace_back(std::move(*write));
   };
-  const auto add_send = [&] {
-    send.id = next_work_++;
+  const auto add_completion = [&] {
     posted_.push_back({});
-    requests.emplace_back(std::move(send));
+    requests.push_back(record ? completion_record(sent, *record) : completion_message(sent, invalidate));
   };
-  // RFC 5040 5.5 rule 5: the data is in place once a later Send is delivered.
+  // The data is in place once a later Send is delivered (RFC 5040 5.5 rule 5). A record is a Write itself: it
+  // is granted only where no Write becomes visible before the data of earlier ones.
   requests.reserve(2);
   if (fault(Fault::load_completes_before_write)) {
-    add_send();
+    add_completion();
     add_write();
   } else {
     add_write();
-    add_send();
+    add_completion();
   }
   if (fault(Fault::refusal_completes_twice) && completion.status != wire::Status::success) {
     posted_.push_back({});

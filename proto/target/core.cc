@@ -8,11 +8,27 @@
 
 namespace kbtp::target {
 
+namespace {
+
+wire::CounterFormat::Kind counters_for(rdma::Atomics atomics) {
+  switch (atomics) {
+    case rdma::Atomics::plain:
+      return wire::CounterFormat::Kind::unmasked;  // 9.2
+    case rdma::Atomics::masked:
+    case rdma::Atomics::none:  // nobody but the target itself ever counts
+      break;
+  }
+  return wire::CounterFormat::Kind::masked;  // 3.3
+}
+
+}  // namespace
+
 Core::Core(TargetConfig config_of, rdma::Provider& provider_of, std::uint64_t reserve_of,
            memory::Pool pool_of, memory::BlockTable table_of)
     : config(std::move(config_of)),
       provider(provider_of),
       rdma_domain(provider.create_domain()),
+      ring_counters(counters_for(provider.capabilities().atomics)),
       reserve(reserve_of),
       pool(std::move(pool_of)),
       table(std::move(table_of)),
@@ -54,15 +70,16 @@ Result<> Core::open_rings() {
   std::vector<std::uint64_t> blocks(left);
   for (std::uint64_t i = 0; i < left; ++i) blocks[i] = pool.offset_of(i);
   if (left > 0) {
-    auto made = memory::Ring::create(blocks, left, fetch_add);
+    auto made = memory::Ring::create(blocks, left, fetch_add, {.counters = ring_counters});
     if (!made) return unexpected(made.error());
     ring = std::move(*made);
   }
   if (left < config.blocks) partitions_from_ = pool.offset_of(left);
   for (const NamedInitiator& initiator : config.initiators) {
     if (!initiator.direct_alloc) continue;
-    auto made = memory::Partition::create(pool.offset_of(left), initiator.quota, config.block_size, fetch_add,
-                                          {.first_ticket = config.direct.first_ticket});
+    auto made =
+        memory::Partition::create(pool.offset_of(left), initiator.quota, config.block_size, fetch_add,
+                                  {.counters = ring_counters, .first_ticket = config.direct.first_ticket});
     if (!made) return unexpected(made.error());
     named.at(initiator.identity).range->partition = made->get();
     partitions_.push_back(std::move(*made));

@@ -86,7 +86,8 @@ class Core : public std::enable_shared_from_this<Core> {
   TargetConfig config;
   rdma::Provider& provider;
   rdma::DomainId rdma_domain{};
-  std::uint64_t reserve;  ///< R
+  const wire::CounterFormat::Kind ring_counters;  ///< of all rings: what the provider's Atomics can advance
+  std::uint64_t reserve;                          ///< R
   bool several_domains = false;
   memory::Pool pool;
   memory::BlockTable table;

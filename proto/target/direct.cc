@@ -30,14 +30,17 @@ constexpr std::uint64_t most_tickets(std::uint64_t quota) { return 2 * quota + 6
 }  // namespace
 
 wire::Features direct_modes(const NamedRange& named, const wire::Features& wanted,
-                            const rdma::Capabilities& capabilities) {
+                            const rdma::Capabilities& capabilities, wire::CounterFormat::Kind counters) {
   wire::Features granted;
   if (capabilities.ird == 0) return granted;  // the initiator could neither read nor count (G-35)
   granted.direct_load = named.direct_load && wanted.direct_load;
-  // Counters are those of 3.3. That the target's own FetchAdd is atomic with the initiator's, whatever the
-  // scope of the device, is fetch_add_local()'s promise (G-27).
-  granted.direct_alloc =
-      named.direct_alloc && wanted.direct_alloc && capabilities.atomics == rdma::Atomics::masked;
+  // That the target's own FetchAdd is atomic with the initiator's, whatever the scope of the device, is
+  // fetch_add_local()'s promise (G-27).
+  const bool unmasked = counters == wire::CounterFormat::Kind::unmasked;
+  const bool counts = unmasked ? wanted.atomic_unmasked && capabilities.atomics != rdma::Atomics::none
+                               : capabilities.atomics == rdma::Atomics::masked;
+  granted.direct_alloc = named.direct_alloc && wanted.direct_alloc && counts;
+  granted.atomic_unmasked = granted.direct_alloc && unmasked;
   return granted;
 }
 
@@ -60,6 +63,7 @@ Result<std::unique_ptr<DirectAccess>> DirectAccess::open(Session& session, rdma:
   }
   ack.granted.direct_load = granted.direct_load;
   ack.granted.direct_alloc = granted.direct_alloc;
+  ack.granted.atomic_unmasked = granted.atomic_unmasked;
   return access;
 }
 

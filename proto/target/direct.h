@@ -15,6 +15,7 @@
 #include "proto/target/ranges.h"
 #include "proto/target/tickets.h"
 #include "proto/wire/hello.h"
+#include "proto/wire/structures.h"
 
 namespace kbtp::target {
 
@@ -22,9 +23,11 @@ class Session;
 struct NamedRange;
 
 /// What of `wanted` the target grants: what `named` is trusted with and the stream is able to carry (G-35,
-/// G-36).
+/// G-36), the rings' counters being `counters`. ATOMIC_UNMASKED is granted with DIRECT_ALLOC where they are
+/// those of 9.2, and only to who asks for it: others would take them for those of 3.3.
 [[nodiscard]] wire::Features direct_modes(const NamedRange& named, const wire::Features& wanted,
-                                          const rdma::Capabilities& capabilities);
+                                          const rdma::Capabilities& capabilities,
+                                          wire::CounterFormat::Kind counters);
 
 class DirectAccess {
  public:

@@ -63,7 +63,10 @@ class DirectInitiator : public RawInitiator {
     return done_[id];
   }
 
-  [[nodiscard]] wire::CounterFormat format() const { return wire::CounterFormat(ack.ring_log2); }
+  [[nodiscard]] wire::CounterFormat format() const {
+    using Kind = wire::CounterFormat::Kind;
+    return wire::CounterFormat(ack.ring_log2, ack.granted.atomic_unmasked ? Kind::unmasked : Kind::masked);
+  }
   [[nodiscard]] std::uint64_t slots() const { return format().slots(); }
 
   /// FetchAdd on Head (3.3); nothing when the stream ended.

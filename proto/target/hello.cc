@@ -115,8 +115,12 @@ void Session::accept_hello(const wire::Hello& hello) {
     ack.usage = core_->quotas.usage(range_->owner);
   }
   if (!open_direct_modes(hello, ack)) return refuse_hello(hello, wire::Status::no_resources);
+  // KBTP 6.5: only where an RDMA Write does not become visible before the data of earlier ones, which RDMAP
+  // does not promise; and by RDMA Write with Immediate (9.2).
+  const rdma::Capabilities& stream = stream_->capabilities();
+  ack.granted.record_completion =
+      hello.wanted.record_completion && stream.write_immediate && stream.ordered_write_visibility;
   granted_ = ack.granted;
-  // RECORD_COMPLETION is never granted in the RDMAP binding (6.5).
   if (fault(Fault::record_completion_offered)) ack.granted.record_completion = true;
 
   state_ = State::open;
@@ -131,7 +135,8 @@ void Session::accept_hello(const wire::Hello& hello) {
 // KBTP 6.6: direct modes, for a named initiator that asks. False when there is no memory for its ring.
 bool Session::open_direct_modes(const wire::Hello& hello, wire::HelloAck& ack) {
   if (named_ == nullptr) return true;
-  const wire::Features modes = direct_modes(*named_, hello.wanted, stream_->capabilities());
+  const wire::Features modes =
+      direct_modes(*named_, hello.wanted, stream_->capabilities(), core_->ring_counters);
   // G-24: a session that may count gets a new ring, and so does the one after it, whichever kind it is: what
   // tickets were open are void. Nobody reaches the old ring any more, for its STags ended with their stream.
   memory::Partition* partition = range_->partition;

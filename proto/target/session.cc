@@ -85,7 +85,7 @@ void Session::handle_request(Octets payload) {
       peer_log(spdlog::level::warn, stream_->peer().to_string() + " sent no request: " + error.to_string());
       return disconnect();
     }
-    return answer_at_once(*error.header, *error.status, {});
+    return answer_at_once(*error.header, *error.status, nullptr);
   }
   const wire::RequestHead& head = wire::head(*request);
   wire::Header header;
@@ -94,11 +94,11 @@ void Session::handle_request(Octets payload) {
   header.handle = head.handle;
   // G-15 step 7: the second of two requests with one Request ID is answered at once (P-22).
   if (operations_.contains(head.request_id)) {
-    return answer_at_once(header, wire::Status::invalid_request, wire::stag_to_invalidate(*request));
+    return answer_at_once(header, wire::Status::invalid_request, &*request);
   }
   // Step 8 belongs to check(), but nobody stands in line for a handle that he cannot see.
   if (!sees(head.handle)) {
-    return answer_at_once(header, wire::Status::no_such_handle, wire::stag_to_invalidate(*request));
+    return answer_at_once(header, wire::Status::no_such_handle, &*request);
   }
   const auto operation = Operation::make(shared_from_this(), *request);
   operations_.emplace(head.request_id, operation);

@@ -111,10 +111,14 @@ class Session final : public rdma::StreamHandler, public std::enable_shared_from
   void refuse_hello(const wire::Hello& hello, wire::Status status);
 
   // completion.cc
-  void send_completion(const wire::Completion& completion, std::optional<std::uint32_t> invalidate,
+  /// `request` is what is completed; none when it was not well formed.
+  void send_completion(const wire::Completion& completion, const wire::Request* request,
                        std::optional<rdma::Write> write, std::optional<std::uint64_t> pinned_block);
-  void answer_at_once(const wire::Header& header, wire::Status status,
-                      std::optional<std::uint32_t> invalidate);
+  [[nodiscard]] rdma::WorkRequest completion_message(const wire::Completion& completion,
+                                                     std::optional<std::uint32_t> invalidate);
+  [[nodiscard]] rdma::WorkRequest completion_record(const wire::Completion& completion,
+                                                    const wire::CompletionDescriptor& slot);
+  void answer_at_once(const wire::Header& header, wire::Status status, const wire::Request* request);
 
   void handle_request(Octets payload);
   void watch_reads();

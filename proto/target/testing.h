@@ -25,8 +25,8 @@ class World {
  public:
   explicit World(TargetConfig config = {}, std::uint64_t seed = 1,
                  const fake::HostOptions& target_options = {},
-                 const fake::HostOptions& initiator_options = {})
-      : fabric({.seed = seed}), target_host(fabric.add_host(target_options)) {
+                 const fake::HostOptions& initiator_options = {}, fake::Rules rules = fake::Rules::rdmap)
+      : fabric({.seed = seed, .rules = rules}), target_host(fabric.add_host(target_options)) {
     hosts.push_back(&fabric.add_host(initiator_options));  // 10.0.0.2
     hosts.push_back(&fabric.add_host(initiator_options));  // 10.0.0.3
     auto created = Target::create(std::move(config), target_host);
@@ -85,6 +85,7 @@ class RawInitiator : public rdma::StreamHandler {
   void on_open(rdma::Stream& opened, Octets) override { stream = &opened; }
   void on_received(const rdma::Received& received) override {
     messages.push_back(to_vector(received.payload));
+    if (received.immediate) immediates.push_back(*received.immediate);
     invalidated.push_back(received.invalidated);
     stream->post_receives(1);
   }
@@ -194,6 +195,7 @@ class RawInitiator : public rdma::StreamHandler {
   rdma::Stream* stream = nullptr;
   std::vector<std::vector<std::byte>> messages;
   std::vector<std::optional<rdma::STag>> invalidated;
+  std::vector<std::uint64_t> immediates;  ///< each has an empty message too
   std::size_t taken = 0;
   bool peer_finished = false;
   std::optional<rdma::CloseReason> closed;

@@ -28,18 +28,6 @@ const StoreBody* store_body(const Request& request) {
   return nullptr;
 }
 
-const std::optional<CompletionDescriptor>& record_of(const Request& request) {
-  return std::visit(
-      [](const auto& r) -> const std::optional<CompletionDescriptor>& {
-        if constexpr (requires { r.body; }) {
-          return r.body.record;
-        } else {
-          return r.record;
-        }
-      },
-      request);
-}
-
 /// Octets before the Completion Descriptor, if any.
 std::size_t fixed_size(Opcode opcode, const Assignment& assignment) {
   switch (opcode) {
@@ -163,6 +151,30 @@ std::optional<std::uint32_t> stag_to_invalidate(const Request& request) {
   return std::nullopt;
 }
 
+const std::optional<CompletionDescriptor>& record_of(const Request& request) {
+  return std::visit(
+      [](const auto& r) -> const std::optional<CompletionDescriptor>& {
+        if constexpr (requires { r.body; }) {
+          return r.body.record;
+        } else {
+          return r.record;
+        }
+      },
+      request);
+}
+
+void ask_for_record(Request& request, const CompletionDescriptor& slot) {
+  std::visit(
+      [&slot](auto& r) {
+        if constexpr (requires { r.body; }) {
+          r.body.record = slot;
+        } else {
+          r.record = slot;
+        }
+      },
+      request);
+}
+
 std::vector<std::byte> encode(const Request& request, const Assignment& assignment) {
   const Opcode code = opcode(request);
   const RequestHead& h = head(request);
@@ -195,6 +207,12 @@ std::vector<std::byte> encode(const Request& request, const Assignment& assignme
   if (record) write(tail, *record);
   tail.bytes(data);
   return message;
+}
+
+void set_record(MutableOctets message, Opcode opcode, const CompletionDescriptor& record,
+                const Assignment& assignment) {
+  ByteWriter writer(message.subspan(fixed_size(opcode, assignment), kCompletionDescriptorSize));
+  write(writer, record);
 }
 
 Decoded<Request> decode_request(Octets octets, const Features& granted, const Assignment& assignment) {

@@ -88,10 +88,17 @@ using Request = std::variant<Load, Store, AllocStore, Free, Bind>;
 [[nodiscard]] Opcode opcode(const Request& request);
 /// The Flags that `request` goes out with.
 [[nodiscard]] std::uint16_t flags(const Request& request);
+/// Where the completion record is asked for (RECORD).
+[[nodiscard]] const std::optional<CompletionDescriptor>& record_of(const Request& request);
+/// Asks for a completion record in `slot`.
+void ask_for_record(Request& request, const CompletionDescriptor& slot);
 /// The STag that the completion is asked to invalidate (INVALIDATE); also when it is 0.
 [[nodiscard]] std::optional<std::uint32_t> stag_to_invalidate(const Request& request);
 
 [[nodiscard]] std::vector<std::byte> encode(const Request& request, const Assignment& assignment = kProposed);
+/// Puts another Completion Descriptor into an encoded request that has one.
+void set_record(MutableOctets message, Opcode opcode, const CompletionDescriptor& record,
+                const Assignment& assignment = kProposed);
 
 /// What a target makes of a message that arrives after HELLO. Steps 1 to 6 of G-15 in that order: 24 octets
 /// (else disconnect), Version, Opcode (HELLO, HELLO_ACK and COMPLETION disconnect, P-04), feature granted

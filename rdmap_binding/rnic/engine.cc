@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/fault.h"
+#include "rdmap_binding/binding.h"
 #include "rdmap_binding/mpa/fpdu.h"
 
 namespace kbtp::rnic {
@@ -64,12 +65,11 @@ rdma::Capabilities capabilities_of(std::uint32_t ird, std::uint32_t ord) {
   c.atomics = rdma::Atomics::masked;
   c.atomic_scope = rdma::AtomicScope::cpu;
   c.write_immediate = true;
-  c.ordered_write_visibility = false;  // RFC 5040 5.5: tagged and untagged data may be placed in any order
   c.read_sink_needs_remote_write = false;
   c.max_private_data = mpa::kMaxEnhancedPrivateData;
   c.ird = ird;
   c.ord = ord;
-  return c;
+  return rdmap_binding::permitted(c);
 }
 
 Engine::Engine(const EngineSetup& setup, rdma::StreamOptions options, rdma::StreamHandler& handler)
@@ -361,11 +361,13 @@ TimePoint Engine::deadline() const {
   if (state_ == State::ended) return kNever;
   TimePoint when = std::min(setup_deadline_, end_deadline_);
   if (!window_.empty() && started_) when = std::min(when, later(last_progress_, options_.send_deadline));
+  if (pause_until_) when = std::min(when, *pause_until_);
   return when;
 }
 
 void Engine::tick() {
   const TimePoint now = setup_.loop.now();
+  if (pause_until_ && *pause_until_ <= now) pause_until_.reset();
   if (state_ == State::ended || now < deadline()) return;
   if (setup_deadline_ <= now) {
     end(make_reason(CloseReason::Kind::deadline, started_

@@ -112,6 +112,7 @@ class Endpoint final : public rdma::Stream, public std::enable_shared_from_this<
   void complete(const std::shared_ptr<Posted>& posted);
   void complete_in_order();
   void cut_into_pieces(Message& message);
+  [[nodiscard]] bool is_operation(const rdma::WorkRequest& request) const;
   [[nodiscard]] bool source_piece(const Message& message, Piece& piece);
   void send_owed_responses();
   void watch_progress();
@@ -120,6 +121,9 @@ class Endpoint final : public rdma::Stream, public std::enable_shared_from_this<
   void receive_in_order();
   [[nodiscard]] bool place_all(const MessagePtr& last);
   [[nodiscard]] bool place(Message& message, Piece& piece);
+  /// A piece that has been read from its source may be placed now.
+  void place_early(const MessagePtr& message, std::size_t number);
+  [[nodiscard]] bool place_writes_before(const MessagePtr& message);
   void deliver(const MessagePtr& message);
   void deliver_send(const MessagePtr& message);
   void deliver_read_request(const MessagePtr& message);
@@ -133,6 +137,7 @@ class Endpoint final : public rdma::Stream, public std::enable_shared_from_this<
   void end_if_both_finished();
   void call_closed();
 
+  [[nodiscard]] bool infiniband() const { return scheduler_.options().rules == Rules::infiniband; }
   [[nodiscard]] Endpoint& other() const { return *connection_.ends[1 - side_]; }
   [[nodiscard]] std::shared_ptr<Connection> hold() const { return connection_.shared_from_this(); }
 

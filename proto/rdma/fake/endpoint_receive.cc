@@ -74,6 +74,7 @@ void Endpoint::deliver(const MessagePtr& message) {
       return;
     case Observed::Kind::send:
     case Observed::Kind::immediate:
+    case Observed::Kind::write_immediate:
       return deliver_send(message);
     case Observed::Kind::read_request:
       return deliver_read_request(message);
@@ -86,8 +87,9 @@ void Endpoint::deliver(const MessagePtr& message) {
       complete(message->posted);
       return pump();
     case Observed::Kind::terminate:
-      return end({rdma::CloseReason::Kind::remote_error, rdma::Phase::open, message->triple,
-                  "the peer sent a Terminate"});
+      return end({rdma::CloseReason::Kind::remote_error, rdma::Phase::open,
+                  infiniband() ? std::nullopt : std::optional(message->triple),
+                  infiniband() ? "the peer refused a request" : "the peer sent a Terminate"});
     case Observed::Kind::fin:
       fin_received_ = true;
       loop_.post([this, connection = hold()] { handler_.on_peer_finished(); });
@@ -101,7 +103,8 @@ bool Endpoint::place_all(const MessagePtr& last) {
     for (std::size_t i = 0; i < message->pieces.size(); ++i) pieces.emplace_back(message, i);
   };
   for (const auto& message : late_) collect(message);
-  if (last->kind == Observed::Kind::read_response) collect(last);
+  if (last->kind == Observed::Kind::read_response || last->kind == Observed::Kind::write_immediate)
+    collect(last);
   std::shuffle(pieces.begin(), pieces.end(), scheduler_.random());
   late_.clear();
   for (const auto& [message, i] : pieces) {
@@ -109,6 +112,26 @@ bool Endpoint::place_all(const MessagePtr& last) {
     if (!place(*message, message->pieces[i])) return false;
   }
   return true;
+}
+
+void Endpoint::place_early(const MessagePtr& message, std::size_t number) {
+  if (ended_ || stalled_) return;
+  if (infiniband() && !place_writes_before(message)) return;
+  (void)place(*message, message->pieces[number]);
+}
+
+// KBTP 6.5: where records are allowed, a Write is not visible before the data of earlier Writes.
+bool Endpoint::place_writes_before(const MessagePtr& message) {
+  std::vector<MessagePtr> earlier(late_);  // delivered before what is still on the wire
+  earlier.insert(earlier.end(), other().wire_.begin(), other().wire_.end());
+  for (const MessagePtr& write : earlier) {
+    if (write == message) return true;
+    if (write->kind != Observed::Kind::write && write->kind != Observed::Kind::write_immediate) continue;
+    for (Piece& piece : write->pieces) {
+      if (!other().source_piece(*write, piece) || !place(*write, piece)) return false;
+    }
+  }
+  return true;  // delivered, and with it everything before it
 }
 
 bool Endpoint::place(Message& message, Piece& piece) {
@@ -163,7 +186,7 @@ void Endpoint::deliver_send(const MessagePtr& message) {
   if (message->invalidate && !revoke_by_peer(*message->invalidate)) return;
   loop_.post([this, message, connection = hold()] {
     rdma::Received received{message->payload, message->solicited, message->invalidate, {}};
-    if (message->kind == Observed::Kind::immediate) received.immediate = message->value;
+    if (message->kind != Observed::Kind::send) received.immediate = message->value;
     handler_.on_received(received);
   });
 }
@@ -237,6 +260,12 @@ void Endpoint::deliver_atomic_request(const MessagePtr& message) {
 void Endpoint::terminate(Triple triple, const std::string& text) {
   if (ended_) return;
   const auto value = static_cast<std::uint16_t>(triple);
+  if (infiniband()) {
+    end({rdma::CloseReason::Kind::local_error, rdma::Phase::open, {}, text});
+    auto nak = std::make_shared<Message>();
+    nak->kind = Observed::Kind::terminate;
+    return put_on_wire(nak);
+  }
   end({rdma::CloseReason::Kind::local_error, rdma::Phase::open, value, text});
   auto message = std::make_shared<Message>();
   message->kind = Observed::Kind::terminate;

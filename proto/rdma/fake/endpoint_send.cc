@@ -73,19 +73,30 @@ void Endpoint::send_next() {
     return;
   }
   const auto posted = queue_.front();
+  if (!is_operation(posted->request)) {
+    posted->status = rdma::WorkStatus::bad_request;
+    queue_.pop_front();
+    complete(posted);
+    return pump();
+  }
   if (needs_read_depth(posted->request)) {
-    if (capabilities_.ord == 0) {
-      posted->status = rdma::WorkStatus::bad_request;
-      queue_.pop_front();
-      complete(posted);
-      return pump();
-    }
     if (outstanding_reads_ >= capabilities_.ord) return;  // a completion of one goes on
   }
   queue_.pop_front();
   ++sent_;
   transmit(posted);
   pump();
+}
+
+bool Endpoint::is_operation(const rdma::WorkRequest& request) const {
+  if (needs_read_depth(request) && capabilities_.ord == 0) return false;
+  if (!infiniband()) return true;
+  constexpr std::uint64_t kAll = ~std::uint64_t{0};
+  if (const auto* add = std::get_if<rdma::FetchAdd>(&request)) return add->mask == 0;
+  if (const auto* swap = std::get_if<rdma::CompareSwap>(&request))
+    return swap->compare_mask == kAll && swap->swap_mask == kAll;
+  if (const auto* write = std::get_if<rdma::WriteImmediate>(&request)) return write->immediate >> 32 == 0;
+  return !std::holds_alternative<rdma::Immediate>(request);
 }
 
 void Endpoint::transmit(const std::shared_ptr<Posted>& posted) {
@@ -96,8 +107,8 @@ void Endpoint::transmit(const std::shared_ptr<Posted>& posted) {
       if (!ended_) complete(posted);
     });
   };
-  const auto write = [&](const rdma::Write& request) {
-    message->kind = Observed::Kind::write;
+  const auto write = [&](const rdma::Write& request, Observed::Kind kind) {
+    message->kind = kind;
     message->remote = request.destination;
     message->source = request.source;
     message->length = request.source.size();
@@ -107,9 +118,7 @@ void Endpoint::transmit(const std::shared_ptr<Posted>& posted) {
       scheduler_.soon([this, message, i, connection = hold()] {
         if (ended_ || other().ended_) return;
         if (!source_piece(*message, message->pieces[i])) return;
-        scheduler_.soon([this, message, i, also = hold()] {
-          if (!other().ended_ && !other().stalled_) (void)other().place(*message, message->pieces[i]);
-        });
+        scheduler_.soon([this, message, i, also = hold()] { other().place_early(message, i); });
       });
     }
   };
@@ -141,10 +150,16 @@ void Endpoint::transmit(const std::shared_ptr<Posted>& posted) {
           put_on_wire(message);
           complete_soon();
         } else if constexpr (std::is_same_v<T, rdma::Write>) {
-          write(request);
+          write(request, Observed::Kind::write);
           complete_write_soon();
         } else if constexpr (std::is_same_v<T, rdma::WriteImmediate>) {
-          write(request.write);
+          if (infiniband()) {
+            message->value = request.immediate;
+            message->solicited = request.solicited;
+            write(request.write, Observed::Kind::write_immediate);
+            return complete_write_soon();
+          }
+          write(request.write, Observed::Kind::write);
           auto immediate = std::make_shared<Message>();
           immediate->kind = Observed::Kind::immediate;
           immediate->value = request.immediate;
@@ -178,7 +193,7 @@ void Endpoint::put_on_wire(const MessagePtr& message) {
   if (connection_.severed) return;
   wire_.push_back(message);
   scheduler_.observed({message->kind, connection_.index, side_, message->payload, message->length,
-                       message->remote, message->invalidate});
+                       message->remote, message->value, message->invalidate});
   scheduler_.soon([this, message, connection = hold()] {
     message->arrived = true;
     other().receive_in_order();

@@ -8,6 +8,17 @@
 
 namespace kbtp::fake {
 
+HostOptions infiniband_host() {
+  HostOptions host;
+  host.capabilities.atomics = rdma::Atomics::plain;
+  host.capabilities.atomic_scope = rdma::AtomicScope::device;
+  host.capabilities.write_immediate = true;
+  host.capabilities.ordered_write_visibility = true;
+  host.capabilities.max_private_data =
+      56;  // of the Communication Manager's REQ, less the header of librdmacm
+  return host;
+}
+
 Fabric::Fabric(FabricOptions options) : scheduler_(std::make_unique<Scheduler>(options)) {}
 
 Fabric::~Fabric() {

@@ -1,10 +1,18 @@
 // A fake fabric for tests: any number of hosts, each an rdma::Provider, in one thread and in virtual time. It
-// is as unkind as RDMAP's rules allow (RFC 5040 5.5): a Write is read from its source and placed in pieces,
+// is as unkind as the rules of a transport allow.
+//
+// RDMAP (RFC 5040 5.5): a Write is read from its source and placed in pieces,
 // late and in any order, until a later Send, Read Request or Read Response of its direction is delivered
 // (rules 3, 5, 12); Reads are fetched in any order (20) and after whatever was sent later (12); Sends are
 // delivered in order (10) and operations complete in order (15), a Write as soon as its source has been read
 // (9). STags, rights, bounds, receives and Read depths are checked as an RNIC does, with the same Terminate
 // triples.
+//
+// InfiniBand, as 6.5 and 9.2 take it: the same, but no octet of a Write is placed before all octets of the
+// Writes sent earlier; inside of one Write the order is free still. Write with Immediate is one operation
+// with 32 bits of immediate, Immediate Data alone is none; Atomics take no masks. A refusal is a NAK: both
+// sides end, without a Terminate's codes. That a Read may return what was written by later Writes holds here
+// too, for a request that comes twice is executed twice.
 //
 // Everything is drawn from one seed: same seed, same program, same run.
 
@@ -25,8 +33,14 @@ class Host;
 class Connection;
 class Scheduler;
 
+enum class Rules : std::uint8_t {
+  rdmap,
+  infiniband,
+};
+
 struct FabricOptions {
   std::uint64_t seed = 1;
+  Rules rules = Rules::rdmap;
   Duration max_delay = std::chrono::microseconds(20);  ///< usual bound of each single delay
   std::uint32_t max_pieces = 4;                        ///< of one Write or Read Response
 };
@@ -42,6 +56,9 @@ struct HostOptions {
                                   .ord = 16};
 };
 
+/// A host whose device is an InfiniBand one; for Rules::infiniband.
+[[nodiscard]] HostOptions infiniband_host();
+
 /// The two ends of a connection: 0 is the side that connected, 1 the one that accepted.
 using Side = std::size_t;
 
@@ -50,12 +67,13 @@ struct Observed {
   enum class Kind : std::uint8_t {
     send,
     write,
+    write_immediate,  ///< InfiniBand's one operation; of RDMAP's two messages the second is `immediate`
     read_request,
     read_response,
     atomic_request,
     atomic_response,
     immediate,
-    terminate,
+    terminate,  ///< or a NAK
     fin,
   };
   Kind kind = Kind::send;
@@ -64,6 +82,7 @@ struct Observed {
   Octets payload;             ///< of a Send, during the callback only
   std::uint64_t length = 0;   ///< octets of payload; of a Read Request, octets asked for
   rdma::RemoteBuffer buffer;  ///< destination of a Write, source of a Read Request, word of an Atomic
+  std::uint64_t immediate = 0;
   std::optional<rdma::STag> invalidate;  ///< of a Send with Invalidate
 };
 
