@@ -74,9 +74,13 @@ void EventLoop::watch(int fd, std::uint32_t events, Watcher& watcher) {
 
 void EventLoop::unwatch(int fd, Watcher& watcher) {
   ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+  forget(watcher);
+  unwatched_.push_back(&watcher);
+}
+
+void EventLoop::forget(Watcher& watcher) {
   std::erase(deferred_, &watcher);
   std::replace(running_.begin(), running_.end(), &watcher, static_cast<Watcher*>(nullptr));
-  unwatched_.push_back(&watcher);
 }
 
 void EventLoop::defer(Watcher& watcher) { deferred_.push_back(&watcher); }

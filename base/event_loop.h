@@ -53,6 +53,8 @@ class EventLoop {
   void cancel(TimerNumber timer);
   void watch(int fd, std::uint32_t events, Watcher& watcher);
   void unwatch(int fd, Watcher& watcher);
+  /// `watcher` is about to go away: nothing of what it has deferred is called any more.
+  void forget(Watcher& watcher);
   /// Calls watcher.on_turn_end() before the loop looks at its descriptors again. One that does so each time
   /// is called in every turn, and the loop does not sleep.
   void defer(Watcher& watcher);

@@ -2,17 +2,18 @@
 include(CMakePackageConfigHelpers)
 
 set(KBTP_INSTALLED_LIBRARIES kbtp_flags kbtp_base kbtp_wire kbtp_memory kbtp_rdma kbtp_target kbtp_initiator kbtp_mpa
-                             kbtp_ddp kbtp_rdmap kbtp_rnic)
+                             kbtp_ddp kbtp_rdmap kbtp_rnic kbtp_verbs)
 
 install(TARGETS kbtp kbtp-trace-gen RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS ${KBTP_INSTALLED_LIBRARIES} EXPORT kbtp ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY base proto rdmap_binding DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kbtp
+install(DIRECTORY base proto rdmap_binding verbs DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kbtp
         FILES_MATCHING PATTERN "*.h" PATTERN "golden*.h" EXCLUDE PATTERN "fake" EXCLUDE)
 install(EXPORT kbtp NAMESPACE kbtp:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kbtp FILE kbtpTargets.cmake)
 configure_package_config_file(cmake/kbtpConfig.cmake.in ${CMAKE_BINARY_DIR}/kbtpConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kbtp)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/kbtpConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/kbtpConfig.cmake ${CMAKE_BINARY_DIR}/kbtpConfigVersion.cmake
+        cmake/Findrdma.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kbtp)
 
 file(GLOB man_pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/man/*.1)

@@ -9,16 +9,17 @@ allowed() {
   case $1 in
     base) ;;
     proto) echo "base" ;;
-    rdmap_binding) echo "proto base" ;;
-    ib_binding) echo "proto base" ;;
+    verbs) echo "proto/rdma base" ;;
+    rdmap_binding) echo "verbs proto base" ;;
+    ib_binding) echo "verbs proto base" ;;
     pcap) echo "proto/wire ib_binding/wire rdmap_binding/mpa rdmap_binding/ddp rdmap_binding/rdmap rdmap_binding/terminate_code.h base" ;;
-    conformance) echo "pcap rdmap_binding proto base" ;;
-    tools) echo "conformance pcap rdmap_binding proto base" ;;
+    conformance) echo "pcap rdmap_binding verbs proto base" ;;
+    tools) echo "conformance pcap rdmap_binding ib_binding verbs proto base" ;;
   esac
 }
 
 status=0
-for room in base proto rdmap_binding ib_binding pcap conformance tools; do
+for room in base proto verbs rdmap_binding ib_binding pcap conformance tools; do
   while IFS=: read -r file line text; do
     target=$(sed -E 's/.*#include "([^"]+)".*/\1/' <<<"$text")
     ok=0
