@@ -8,6 +8,7 @@
 #include "tools/cli.h"
 #include "tools/client.h"
 #include "tools/files.h"
+#include "tools/rnic_choices.h"
 #include "tools/subcommand.h"
 
 namespace kbtp::tools {
@@ -42,6 +43,7 @@ struct Options {
   bool direct = false;
   std::string input = "-";
   std::string output = "-";
+  RnicChoices choices;
 };
 
 // An operation: what it asks of HELLO, and what it does with the session. Returns an exit status.
@@ -176,6 +178,7 @@ int run_operation(const Operation& operation, const Options& options, const std:
   }
   rnic::RnicOptions rnic_options;
   rnic_options.crc = options.crc;
+  options.choices.apply_to(rnic_options);
   auto rnic = rnic::Rnic::create(rnic_options);
   if (!rnic) return fail(command, kExitUnreachable, rnic.error().text);
   initiator::ConnectOptions connect;
@@ -218,6 +221,7 @@ void add_operation(CLI::App& app, Run& run, const Operation& operation) {
     add_number(sub, "--generation", options->generation, 0, 65535, "Generation expected; 0 is any (0)");
   add_number(sub, "--deadline", options->deadline, 1, 86400, "seconds that the operation may take (30)");
   add_switch(sub, "--crc", options->crc, "ask for MPA CRCs (on)");
+  add_rnic_choices(sub, options->choices);
   if (operation.stores) {
     sub.add_option("--input", options->input, "file with the data, - for standard input (-)")
         ->type_name("FILE");

@@ -49,6 +49,7 @@ void add_link_options(CLI::App& app, LinkOptions& options) {
   app.add_option("--congestion-control", options.congestion_control,
                  "TCP congestion control of the connections (the system's)")
       ->type_name("NAME");
+  add_rnic_choices(app, options.choices);
 }
 
 Result<Link> Link::open(const LinkOptions& options, const Demand& demand) {
@@ -90,6 +91,7 @@ Result<Link> Link::open(const LinkOptions& options, const Demand& demand) {
   rnic.crc = options.crc;
   rnic.spin = options.spin;
   rnic.congestion_control = options.congestion_control;
+  options.choices.apply_to(rnic);
   auto created = rnic::Rnic::create(rnic);
   if (!created) return unexpected(created.error());
   link.rnic = std::move(*created);

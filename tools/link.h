@@ -10,6 +10,7 @@
 #include "rdmap_binding/rnic/rnic.h"
 #include "tools/cli.h"
 #include "tools/embedded_target.h"
+#include "tools/rnic_choices.h"
 
 namespace kbtp::tools {
 
@@ -18,6 +19,7 @@ struct LinkOptions {
   bool crc = true;
   bool spin = false;
   std::string congestion_control;
+  RnicChoices choices;
 };
 
 void add_link_options(CLI::App& app, LinkOptions& options);

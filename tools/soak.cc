@@ -268,6 +268,7 @@ int Soak::run(const std::string& command) {
   rnic.crc = options_.link.crc;
   rnic.spin = options_.link.spin;
   rnic.congestion_control = options_.link.congestion_control;
+  options_.link.choices.apply_to(rnic);
   auto created = rnic::Rnic::create(rnic);
   if (!created) return fail(command, kExitUnreachable, created.error().text);
   rnic_ = std::move(*created);

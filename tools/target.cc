@@ -6,6 +6,7 @@
 
 #include "tools/cli.h"
 #include "tools/files.h"
+#include "tools/rnic_choices.h"
 #include "tools/serve.h"
 #include "tools/subcommand.h"
 
@@ -42,6 +43,7 @@ struct Options {
   bool spin = false;
   bool quiet = false;
   std::string congestion_control;
+  RnicChoices choices;
 };
 
 int run_target(const CLI::App& app, const Options& given) {
@@ -70,6 +72,7 @@ int run_target(const CLI::App& app, const Options& given) {
   if (has("--max-requests")) settings.target.max_requests = static_cast<std::uint32_t>(given.max_requests);
   if (has("--max-sessions")) settings.target.max_sessions = static_cast<std::uint32_t>(given.max_sessions);
   if (has("--crc")) settings.rnic.crc = given.crc;
+  given.choices.apply_to(settings.rnic);
   if (has("--spin")) settings.rnic.spin = given.spin;
   if (has("--loops")) settings.rnic.loops = static_cast<unsigned>(given.loops);
   if (has("--congestion-control")) settings.rnic.congestion_control = given.congestion_control;
@@ -103,6 +106,7 @@ void set_up_target(CLI::App& app, Run& run) {
       ->type_name("FILE");
   add_switch(app, "--crc", options->crc,
              "ask for CRCs (on); off counts only when the peer says off too (RFC 5044 7.1)");
+  add_rnic_choices(app, options->choices);
   app.add_flag("--spin", options->spin, "poll instead of sleeping: lowest latency, one core a loop");
   add_number(app, "--loops", options->loops, 1, 256, "event loops, one thread each (1)");
   app.add_option("--congestion-control", options->congestion_control,

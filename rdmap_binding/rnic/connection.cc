@@ -258,7 +258,9 @@ void Connection::write_some() {
     msghdr message{};
     message.msg_iov = const_cast<iovec*>(plan.data());
     message.msg_iovlen = plan.size();
-    const ssize_t n = ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    // MSG_EOR: what is sent next begins a segment of its own.
+    const int end_of_segment = place_.options.one_fpdu_a_segment ? MSG_EOR : 0;
+    const ssize_t n = ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL | end_of_segment);
     if (n >= 0) {
       if (++writes_ % kWritesPerEmss == 0) engine_->set_emss(emss_of(fd_));
       engine_->sent(static_cast<std::size_t>(n));

@@ -294,9 +294,10 @@ class Engine final : public rdma::Stream {
   SendWindow window_;
   std::size_t emss_ = 0;
   std::size_t mulpdu_ = 0;
-  std::optional<mpa::RtrKind> rtr_due_;  // Initiator, peer-to-peer: in front of all else (RFC 6581 5)
-  bool may_send_ = false;                // Responder: not before the first valid FPDU (RFC 5044 7.1.2)
-  std::uint64_t sent_octets_ = 0;        // in front of the window
+  std::optional<mpa::RtrKind> rtr_due_;   // Initiator, peer-to-peer: in front of all else (RFC 6581 5)
+  bool may_send_ = false;                 // Responder: not before the first valid FPDU (RFC 5044 7.1.2)
+  std::optional<TimePoint> pause_until_;  // Initiator: no FPDU before (RnicOptions::pause_after_reply)
+  std::uint64_t sent_octets_ = 0;         // in front of the window
   std::uint64_t window_base_ = 0;
   std::array<std::uint32_t, rdmap::kQueueCount> out_msn_{1, 1, 1, 1};
   std::deque<Posted> posted_;

@@ -28,7 +28,7 @@ std::span<const iovec> Engine::send_plan() {
     fill_window();
     if (!window_.empty()) last_progress_ = setup_.loop.now();
   }
-  return window_.pieces();
+  return setup_.options.one_fpdu_a_segment ? window_.pieces_of_one() : window_.pieces();
 }
 
 void Engine::sent(std::size_t n) {
@@ -43,7 +43,7 @@ void Engine::sent(std::size_t n) {
 }
 
 void Engine::fill_window() {
-  if (!may_send_ || fin_sent_) return;
+  if (!may_send_ || fin_sent_ || pause_until_) return;
   if (state_ != State::open && state_ != State::terminating) return;
   window_base_ = sent_octets_;
   const std::size_t fpdu = mpa::fpdu_size(mulpdu_);

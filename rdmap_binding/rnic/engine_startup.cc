@@ -114,6 +114,8 @@ void Engine::on_reply(const mpa::StartupFrame& reply) {
   }
   adopt(reply);
   may_send_ = true;
+  if (setup_.options.pause_after_reply > Duration{})
+    pause_until_ = setup_.loop.now() + setup_.options.pause_after_reply;
   mpa::ReadDepths depths = limits().wanted;
   // RFC 6581 10 has no name for a plain Reply to an enhanced Request: depths stay as the ULP wanted them.
   if (offered_ && reply.enhanced) {
@@ -144,6 +146,7 @@ void Engine::on_request(const mpa::StartupFrame& request, std::size_t behind) {
     refuse("a mutant looks at bits that mean nothing");
     return;
   }
+  if (request.markers && kbtp::fault(kbtp::Fault::markers_refused)) return reject(request, {});
   adopt(request);
   rdma::AcceptDecision decision = setup_.host.decide(request.private_data, peer_depths_);
   if (const auto* rejection = std::get_if<rdma::Reject>(&decision)) {
@@ -202,6 +205,7 @@ void Engine::send_reply(const mpa::StartupFrame& request, bool rejecting,
   reply.revision = request.revision;
   reply.enhanced = enhanced;
   reply.private_data = private_data;
+  if (kbtp::fault(kbtp::Fault::startup_reserved_bits_echoed)) reply.reserved = request.reserved;
   window_.append_raw(mpa::encode_startup(reply));
 }
 

@@ -80,6 +80,11 @@ struct RnicOptions {
   Duration handshake_deadline = std::chrono::seconds(10);  ///< for an inbound connection's MPA Request
   std::uint32_t max_ird = 128;  ///< ceilings for StreamOptions::ird and ::ord and for what a peer asks
   std::uint32_t max_ord = 128;
+  /// Allowances for a peer that cannot take what RFC 5044 lets us send; Linux siw needs both.
+  /// A TCP segment ends where an FPDU ends, as RFC 5044 5.1 wants it where TCP can: one call to TCP an FPDU.
+  bool one_fpdu_a_segment = false;
+  /// Initiator: between the peer's Reply and our first FPDU.
+  Duration pause_after_reply{};
   int socket_buffer = 0;       ///< SO_SNDBUF and SO_RCVBUF in octets; 0 = the system's
   FpduObserver fpdu_observer;  ///< unset = no cost
 };

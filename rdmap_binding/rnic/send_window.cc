@@ -180,6 +180,17 @@ void SendWindow::append_raw(Octets octets) {
 
 std::span<const iovec> SendWindow::pieces() const { return std::span(pieces_).subspan(next_piece_); }
 
+std::span<const iovec> SendWindow::pieces_of_one() {
+  std::size_t left = (next_fpdu_ < fpdus_.size() ? fpdus_[next_fpdu_].end : total_) - sent_;
+  one_.clear();
+  for (const iovec& piece : pieces()) {
+    if (left == 0) break;
+    one_.push_back({piece.iov_base, std::min(piece.iov_len, left)});
+    left -= one_.back().iov_len;
+  }
+  return one_;
+}
+
 void SendWindow::advance(std::size_t n) {
   sent_ += n;
   while (n != 0) {

@@ -68,6 +68,8 @@ class SendWindow {
 
   [[nodiscard]] bool empty() const { return sent_ == total_; }
   [[nodiscard]] std::span<const iovec> pieces() const;
+  /// Those up to the end of the first FPDU that is not wholly taken.
+  [[nodiscard]] std::span<const iovec> pieces_of_one();
   /// `n` more octets are taken; calls done(fpdu) for each FPDU that ended with them.
   template <class F>
   void sent(std::size_t n, F&& done) {
@@ -101,6 +103,7 @@ class SendWindow {
   std::size_t arena_used_ = 0;
   std::vector<iovec> pieces_;
   std::size_t next_piece_ = 0;
+  std::vector<iovec> one_;
   std::vector<Fpdu> fpdus_;
   std::size_t next_fpdu_ = 0;
   std::size_t total_ = 0;

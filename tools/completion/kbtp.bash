@@ -30,6 +30,8 @@ _kbtp() {
     --crc) mapfile -t COMPREPLY < <(compgen -W "on off" -- "$current") && return ;;
     --wait) mapfile -t COMPREPLY < <(compgen -W "spin block" -- "$current") && return ;;
     --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current") && return ;;
+    --mpa-revision) mapfile -t COMPREPLY < <(compgen -W "1 2" -- "$current") && return ;;
+    --allow-for) mapfile -t COMPREPLY < <(compgen -W "siw" -- "$current") && return ;;
     --network) mapfile -t COMPREPLY < <(compgen -W "trusted untrusted" -- "$current") && return ;;
     --transport) mapfile -t COMPREPLY < <(compgen -W "rdmap" -- "$current") && return ;;
     --congestion-control)
