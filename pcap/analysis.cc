@@ -55,8 +55,8 @@ struct HandleUse {
   wire::Opcode op = wire::Opcode::load;
 };
 
-void find(Annotation& to, Severity severity, std::string_view kind, std::string text) {
-  to.findings.push_back({severity, kind, std::move(text)});
+void find(Annotation& to, Severity severity, FindingWord kind, std::string text) {
+  to.findings.push_back({severity, kind.word, std::move(text)});
 }
 std::string since(std::int64_t ns) { return fmt::format("{:.1f} us", static_cast<double>(ns) / 1000); }
 
@@ -131,7 +131,9 @@ class Analyzer::Connection {
     find(*out_, Severity::warning, "octets-missing",
          fmt::format("the capture lacks {} octets here", missing.length));
   }
-  void on(const Note&) {}
+  void on(const Note& note) {
+    if (note.finding) find(*out_, Severity::warning, *note.finding, note.text);
+  }
   void on(const TcpEnd& end) {
     if (end.kind == TcpEnd::Kind::rst) find(*out_, Severity::warning, "reset", "the connection is reset");
     if (side() != initiator_ && !requests_.empty()) {
@@ -165,7 +167,7 @@ class Analyzer::Connection {
     if (kind != ib::Aeth::Kind::ack) {
       const bool refused = kind == ib::Aeth::Kind::nak && packet.aeth->value() != 0;
       find(*out_, refused ? Severity::error : Severity::warning,
-           kind == ib::Aeth::Kind::rnr_nak ? "rnr-nak" : "nak",
+           kind == ib::Aeth::Kind::rnr_nak ? FindingWord("rnr-nak") : FindingWord("nak"),
            fmt::format("{} for PSN {}", describe(*packet.aeth), packet.bth.psn));
     }
     if (ib.answers && ib.answers->complete) answered_by(*ib.answers, kind != ib::Aeth::Kind::ack);

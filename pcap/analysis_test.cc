@@ -232,6 +232,21 @@ TEST(Analysis, BadCrcsTerminatesAndResetsAreFound) {
   EXPECT_THAT(analysed.findings.at(reset), ElementsAre("reset"));
 }
 
+TEST(Analysis, OctetsSentAgainWithOtherValuesAndLostBoundariesAreFound) {
+  Talk talk;
+  const std::uint32_t at = talk.next(true);
+  Bytes send = tagged(Opcode::rdma_write, 1, 0, true, pattern(16));
+  talk.say(true, send);
+  send[20] ^= std::byte{1};
+  talk.add_at(true, at, send);
+  const auto again = talk.frames.size();
+  talk.skip(true, 10);
+  talk.say(true, pattern(3));  // behind it the place of a length
+  const Analysed analysed(talk.frames);
+  EXPECT_THAT(analysed.findings.at(again), ElementsAre("octets-differ"));
+  EXPECT_THAT(analysed.findings.at(again + 1), ElementsAre("octets-missing", "boundary-lost"));
+}
+
 TEST(Analysis, WhatIsOpenIsBounded) {
   Talk talk;
   for (std::uint64_t id = 100; id < 100 + 5000; ++id) talk.load(id, id, static_cast<std::uint32_t>(id), 0);

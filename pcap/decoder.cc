@@ -50,7 +50,8 @@ class Decoder::Live {
                  frame,
                  frame,
                  direction.reassembler.next_offset(),
-                 Note{"octets were sent again with other values: the first ones are kept"},
+                 Note{"octets were sent again with other values: the first ones are kept",
+                      FindingWord("octets-differ")},
                  {},
                  {}});
     }

@@ -22,6 +22,7 @@
 #include "base/bytes.h"
 #include "pcap/ib_event.h"
 #include "pcap/reassembly.h"
+#include "pcap/record.h"
 #include "proto/wire/message.h"
 #include "rdmap_binding/ddp/segment.h"
 #include "rdmap_binding/mpa/startup.h"
@@ -136,6 +137,7 @@ struct Missing {
 /// Something for people, such as why a direction is not decoded any further.
 struct Note {
   std::string text;
+  std::optional<FindingWord> finding = std::nullopt;  ///< of what deserves an eye
 };
 
 struct Event {

@@ -184,7 +184,8 @@ void IwarpStream::fpdu(const RawFpdu& raw, FrameRef frame) {
 /// Where the next FPDU begins is not known any more: it is looked for, unless markers are in the way.
 void IwarpStream::lost_boundary(FrameRef frame, const char* why) {
   partial_.reset();
-  emit(Note{std::string(why) + ": where the next FPDU begins is not known"}, frame);
+  emit(Note{std::string(why) + ": where the next FPDU begins is not known", FindingWord("boundary-lost")},
+       frame);
   enter(agreement_.markers_from(from_) ? State::not_decoded : State::searching);
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -294,14 +295,35 @@ TEST(JsonLines, TheDocumentListsEveryFieldWithItsKind) {
   std::stringstream text;
   text << file.rdbuf();
   constexpr std::array<std::string_view, 5> kKinds{"number", "decimal", "boolean", "text", "octets"};
+  std::size_t fields = 0;
   for (const auto group : field_groups()) {
     for (const FieldInfo& info : group) {
       const std::string row = "| `" + std::string(info.name) + "` | " +
                               std::string(kKinds[static_cast<std::size_t>(info.kind)]) +
                               (info.repeated ? "[]" : "") + " | " + std::string(info.help) + " |";
       EXPECT_NE(text.str().find(row), std::string::npos) << "docs/dissect-json.md lacks the row\n" << row;
+      ++fields;
     }
   }
+  // And none that there is not: a row each in the table of fields.
+  std::size_t rows = 0;
+  for (std::string line; std::getline(text, line) && line != "## Findings";) {
+    const bool name = line.starts_with("| `") && line.find('`', 3) != std::string::npos;
+    if (name && std::ranges::count(line, '|') == 4) ++rows;
+  }
+  EXPECT_EQ(rows, fields);
+}
+
+TEST(JsonLines, TheDocumentListsEveryFinding) {
+  std::ifstream file(KBTP_SOURCE_DIR "/docs/dissect-json.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string table = text.str().substr(text.str().find("| `finding.kind` | is |"));
+  for (const FindingKind& kind : kFindingKinds) {
+    const std::string row = "| `" + std::string(kind.word) + "` | " + std::string(kind.help) + " |\n";
+    EXPECT_NE(table.find(row), std::string::npos) << row;
+  }
+  EXPECT_EQ(std::ranges::count(table, '\n'), static_cast<std::ptrdiff_t>(kFindingKinds.size()) + 2);
 }
 
 // --- Output ----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -88,6 +89,50 @@ struct Place {
   return {info, 0, octets, place.offset, place.size};
 }
 
+/// What findings there are. The words are stable.
+struct FindingKind {
+  std::string_view word;
+  std::string_view help;
+};
+inline constexpr std::array<FindingKind, 25> kFindingKinds{{
+    {"bad-startup", "no MPA start-up frame where one is due, or one that breaks off"},
+    {"boundary-lost", "octets are lacking: where the next FPDU begins is not known"},
+    {"cm-repeated", "a message of the Communication Manager was sent again"},
+    {"completion-unasked", "a COMPLETION or HELLO_ACK without an open request"},
+    {"congestion", "a CNP: the network told the receiver of congestion"},
+    {"crc-bad", "the CRC of an FPDU is wrong"},
+    {"fpdu-error", "a right receiver finds the headers of an FPDU wrong"},
+    {"ib-malformed", "the headers behind a BTH cannot be read"},
+    {"icrc-bad", "the ICRC of a packet is wrong"},
+    {"nak", "a NAK"},
+    {"octets-differ", "octets were sent again with other values"},
+    {"octets-missing", "the capture lacks octets of the stream"},
+    {"psn-gap", "packets in front of it were not seen"},
+    {"psn-repeated", "the PSN was sent before"},
+    {"refused", "a KBTP request ends with another status than SUCCESS"},
+    {"rejected", "the connection is rejected"},
+    {"request-repeated", "a KBTP request with a Request ID that is in use"},
+    {"reset", "a TCP RST"},
+    {"response-elsewhere", "a response that does not fit its request"},
+    {"response-unasked", "a response without a request"},
+    {"rnr-nak", "an RNR NAK: no receive was posted"},
+    {"stag-after-invalidate", "an STag or R_Key is used after it was invalidated"},
+    {"terminate", "a Terminate: the stream ends with an error"},
+    {"terminate-bit-order", "a Terminate whose control bits are in Linux siw's order"},
+    {"unanswered", "the stream ends with KBTP requests open"},
+}};
+
+/// One of these words; any other does not compile.
+struct FindingWord {
+  consteval FindingWord(const char* of) : word(of) {  // NOLINT(google-explicit-constructor)
+    for (const FindingKind& kind : kFindingKinds) {
+      if (kind.word == word) return;
+    }
+    throw "no such finding";
+  }
+  std::string_view word;
+};
+
 /// Something that deserves a reader's eye.
 struct Finding {
   enum class Severity : std::uint8_t {
@@ -96,7 +141,7 @@ struct Finding {
     error,    ///< a rule is broken, or something failed
   };
   Severity severity = Severity::note;
-  std::string_view kind;  ///< a short stable word for scripts, "crc-bad", "stag-after-invalidate"; a literal
+  std::string_view kind;  ///< a word of kFindingKinds
   std::string text;       ///< one sentence
 };
 

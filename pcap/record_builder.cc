@@ -12,6 +12,11 @@ constexpr std::array<std::string_view, std::variant_size_v<decltype(Event::what)
     "startup", "bad-startup", "fpdu", "message", "end", "missing", "note", "ib-packet", "cm"};
 constexpr std::array<std::string_view, 2> kSides{"client", "server"};
 constexpr std::array<std::string_view, 2> kEnds{"fin", "rst"};
+constexpr auto kFindings = [] {
+  std::array<std::string_view, kFindingKinds.size()> words;
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = kFindingKinds[i].word;
+  return words;
+}();
 constexpr std::array<std::string_view, 3> kSeverities{"note", "warning", "error"};
 
 using enum Kind;
@@ -35,7 +40,7 @@ constexpr std::array kFields{
     FieldInfo{"missing.length", number, "octets that the capture lacks"},
     FieldInfo{"note", text, "a sentence for people"},
     FieldInfo{"finding.severity", text, "of something that deserves an eye", decimal, 0, kSeverities, true},
-    FieldInfo{"finding.kind", text, "a short stable word for it", decimal, 0, {}, true},
+    FieldInfo{"finding.kind", text, "a short stable word for it", decimal, 0, kFindings, true},
     FieldInfo{"finding.text", text, "a sentence about it", decimal, 0, {}, true},
 };
 

@@ -383,8 +383,8 @@ TEST(Record, EndOfTheStream) {
 
 TEST(Record, FindingsAreFields) {
   Annotation annotation;
-  annotation.findings.push_back({Finding::Severity::warning, "odd", "This is odd."});
-  annotation.findings.push_back({Finding::Severity::error, "bad", "This is bad."});
+  annotation.findings.push_back({Finding::Severity::warning, "nak", "This is odd."});
+  annotation.findings.push_back({Finding::Severity::error, "crc-bad", "This is bad."});
   ConnectionInfo connection;
   connection.number = 1;
   Event event;
@@ -393,7 +393,7 @@ TEST(Record, FindingsAreFields) {
   Record record;
   builder.build(connection, event, annotation, record);
   for (const char* expression :
-       {"finding.kind==odd", "finding.kind==bad", "severity==error", "note ~ LOOK"}) {
+       {"finding.kind==nak", "finding.kind==crc-bad", "severity==error", "note ~ LOOK"}) {
     const auto filter = Filter::compile(expression);
     ASSERT_TRUE(filter) << filter.error().text;
     EXPECT_TRUE(filter->matches(record)) << expression;
