@@ -74,6 +74,7 @@ rdma::WorkRequest Session::completion_record(const wire::Completion& completion,
                    core_->config.assignment));
   rdma::WriteImmediate write;
   write.write = {next_work_++, *record, {slot.stag, slot.tagged_offset}, record};
+  if (fault(Fault::record_without_immediate)) return write.write;
   write.immediate = static_cast<std::uint32_t>(completion.request_id);
   return write;
 }
@@ -101,7 +102,7 @@ void Session::send_completion(const wire::Completion& completion, const wire::Re
   // The data is in place once a later Send is delivered (RFC 5040 5.5 rule 5). A record is a Write itself: it
   // is granted only where no Write becomes visible before the data of earlier ones.
   requests.reserve(2);
-  if (fault(Fault::load_completes_before_write)) {
+  if (fault(Fault::load_completes_before_write) || (record && fault(Fault::record_before_data))) {
     add_completion();
     add_write();
   } else {

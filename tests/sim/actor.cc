@@ -40,6 +40,7 @@ void Actor::connect() {
   options.send_deadline = seconds(2);
   options.wanted.direct_load = world_.below(8) != 0;
   options.wanted.direct_alloc = world_.below(8) != 0;
+  options.wanted.record_completion = world_.shape.infiniband && world_.below(4) != 0;
   initiator::connect(world_.host(character_.host), options,
                      [this, life = world_.life](
                          Expected<std::shared_ptr<initiator::Session>, initiator::ConnectError> session) {

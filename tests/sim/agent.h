@@ -75,7 +75,10 @@ class Agent final : public rdma::StreamHandler {
   void free(std::uint64_t handle, const Then& then);
 
   [[nodiscard]] wire::Bind bind_of(const Ticket& ticket) const;
-  [[nodiscard]] wire::CounterFormat format() const { return wire::CounterFormat(ack_.ring_log2); }
+  [[nodiscard]] wire::CounterFormat format() const {
+    using Kind = wire::CounterFormat::Kind;
+    return wire::CounterFormat(ack_.ring_log2, ack_.granted.atomic_unmasked ? Kind::unmasked : Kind::masked);
+  }
   [[nodiscard]] std::optional<std::uint64_t> unbound_handle() const;
   [[nodiscard]] bool in_time(const Ticket& ticket) const;
   [[nodiscard]] HandleKey key(std::uint64_t handle) const { return {life_, handle}; }

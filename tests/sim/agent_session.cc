@@ -64,6 +64,7 @@ void Agent::on_open(rdma::Stream& stream, Octets) {
   hello.receive_size = wire::kInitialReceiveSize;
   hello.identity = named_.identity;
   hello.wanted.direct_alloc = true;
+  hello.wanted.atomic_unmasked = world_.shape.infiniband;
   hello_ = hello.request_id;
   send(wire::encode(hello));
 }

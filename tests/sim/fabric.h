@@ -1,7 +1,7 @@
 // What a simulation needs of a fabric in virtual time: hosts, each an rdma::Provider, one queue of events,
 // and ways to be unkind. Two stand behind it: the fake fabric (proto/rdma/fake), which places and delivers in
-// any order that RFC 5040 5.5 allows, and the RNIC's engines joined by byte queues (engine_fabric.cc), which
-// is the code that runs on TCP but for its sockets.
+// any order that RFC 5040 5.5, or InfiniBand, allows, and the RNIC's engines joined by byte queues
+// (engine_fabric.cc), which is the code that runs on TCP but for its sockets.
 
 #pragma once
 
@@ -45,7 +45,7 @@ class Fabric {
   virtual void stall(std::size_t connection, Side side, bool stalled) = 0;
 };
 
-[[nodiscard]] std::unique_ptr<Fabric> make_fake_fabric(std::uint64_t seed);
+[[nodiscard]] std::unique_ptr<Fabric> make_fake_fabric(std::uint64_t seed, bool infiniband);
 /// `revision_1`: initiators set up MPA by RFC 5044 alone.
 [[nodiscard]] std::unique_ptr<Fabric> make_engine_fabric(std::uint64_t seed, bool revision_1);
 

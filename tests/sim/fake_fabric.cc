@@ -7,12 +7,13 @@ namespace {
 
 class FakeFabric final : public Fabric {
  public:
-  explicit FakeFabric(std::uint64_t seed) : fabric_({.seed = seed}) {}
+  FakeFabric(std::uint64_t seed, bool infiniband)
+      : host_(infiniband ? fake::infiniband_host() : fake::HostOptions{}),
+        fabric_({.seed = seed, .rules = infiniband ? fake::Rules::infiniband : fake::Rules::rdmap}) {}
 
   rdma::Provider& add_host(std::size_t loops) override {
-    fake::HostOptions options;
-    options.loops = loops;
-    return fabric_.add_host(options);
+    host_.loops = loops;
+    return fabric_.add_host(host_);
   }
   SocketAddress address(std::size_t host, std::uint16_t port) const override {
     return fabric_.address(host, port);
@@ -31,11 +32,14 @@ class FakeFabric final : public Fabric {
   }
 
  private:
+  fake::HostOptions host_;
   fake::Fabric fabric_;
 };
 
 }  // namespace
 
-std::unique_ptr<Fabric> make_fake_fabric(std::uint64_t seed) { return std::make_unique<FakeFabric>(seed); }
+std::unique_ptr<Fabric> make_fake_fabric(std::uint64_t seed, bool infiniband) {
+  return std::make_unique<FakeFabric>(seed, infiniband);
+}
 
 }  // namespace kbtp::sim

@@ -149,6 +149,7 @@ Report simulate(std::uint64_t seed, bool print) {
   Report report;
   report.seed = seed;
   report.engines = world.shape.engines;
+  report.infiniband = world.shape.infiniband;
   report.calm = world.shape.calm;
   report.direct = world.shape.direct;
   if (!world.journal.failed()) {
@@ -188,7 +189,10 @@ std::string to_string(const Report& report) {
   std::string text = fmt::format(
       "seed {}: {} ({}{}{}), {} events, {} operations answered, {} loads judged, {} binds, {} lives, hash "
       "{:016x}\n",
-      report.seed, report.ok() ? "good" : "FAILED", report.engines ? "engines" : "fake fabric",
+      report.seed, report.ok() ? "good" : "FAILED",
+      report.engines      ? "engines"
+      : report.infiniband ? "fake InfiniBand"
+                          : "fake fabric",
       report.direct ? ", direct modes" : "", report.calm ? ", calm" : "", report.events, report.answered,
       report.loads_judged, report.binds, report.lives, report.hash);
   for (const std::string& failure : report.failures) text += "  " + failure + "\n";

@@ -18,6 +18,7 @@ struct Report {
   std::uint64_t binds = 0;  ///< direct allocations of the agent
   std::uint64_t lives = 0;  ///< of the target
   bool engines = false;
+  bool infiniband = false;
   bool calm = false;
   bool direct = false;
   [[nodiscard]] bool ok() const { return failures.empty(); }

@@ -70,6 +70,7 @@ Shape draw_shape(std::mt19937_64& random) {
     config.initiators.push_back(initiator);
   }
   config.blocks = *config.reserve + quotas + 2 + below(4);
+  shape.infiniband = !shape.engines && below(2) == 0;
   return shape;
 }
 
@@ -80,7 +81,8 @@ World::World(std::uint64_t seed, bool print) : journal(print) {
   spdlog::set_level(spdlog::level::off);  // peers that vanish are the point
   std::mt19937_64 random(seed);
   shape = draw_shape(random);
-  fabric = shape.engines ? make_engine_fabric(random(), shape.revision_1) : make_fake_fabric(random());
+  fabric = shape.engines ? make_engine_fabric(random(), shape.revision_1)
+                         : make_fake_fabric(random(), shape.infiniband);
   restarts_left_ = shape.calm ? 0 : random() % 3;
   for (std::size_t i = 0; i < kHosts; ++i) hosts_.push_back(&fabric->add_host(i == 0 ? 2 : 1));
   start_target();

@@ -30,6 +30,7 @@ extern const std::vector<Named> kNamed;
 /// What the seed decides about a run as a whole.
 struct Shape {
   bool engines = false;           ///< the RNIC's engines instead of the fake fabric
+  bool infiniband = false;        ///< the fake fabric keeps InfiniBand's rules (9.2)
   bool calm = false;              ///< nothing is cut, stalled or killed: every answer comes soon
   bool revision_1 = false;        ///< of MPA: engines only, Read depths are not negotiated
   bool direct = false;            ///< the configured initiators may use the direct modes
