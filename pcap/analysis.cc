@@ -5,6 +5,8 @@
 #include <deque>
 #include <fmt/format.h>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "pcap/analysis_memory.h"
 #include "pcap/terminate_reading.h"
@@ -31,6 +33,7 @@ consteval const FieldInfo* f(std::string_view name) { return field_of(kFields, n
 
 constexpr std::size_t kMostOpen = 4096;
 constexpr std::size_t kMostHandles = 65536;
+constexpr std::size_t kMostHeld = std::size_t{96} << 20;  // octets of memory, of all connections
 
 /// A Read or Atomic Request that is not answered yet.
 struct OneSided {
@@ -98,6 +101,20 @@ class Analyzer::Connection {
     annotation.text = text_;
     return answered_;
   }
+
+  /// Octets of memory that this takes, about.
+  [[nodiscard]] std::size_t held() const {
+    constexpr std::size_t kEmpty = 4096;  // the first blocks of so many deques
+    constexpr std::size_t kPurpose = 64;
+    constexpr std::size_t kNode = 32;
+    return sizeof(Connection) + kEmpty +
+           (one_sided_[0].size() + one_sided_[1].size()) * (sizeof(OneSided) + kPurpose) +
+           requests_.size() * (sizeof(Request) + 2 * kNode) + handles_.size() * (sizeof(HandleUse) + kNode) +
+           (memory_[0].held() + memory_[1].held()) * (sizeof(Buffer) + 4 * kNode);
+  }
+
+  std::uint64_t used = 0;   ///< the event that it was told last
+  std::size_t charged = 0;  ///< of held(), in Analyzer::held_
 
  private:
   [[nodiscard]] std::size_t side() const { return static_cast<std::size_t>(event_->from); }
@@ -392,11 +409,45 @@ Analyzer::Analyzer() = default;
 Analyzer::~Analyzer() = default;
 
 void Analyzer::event(const ConnectionInfo& connection, const Event& event, Annotation& annotation) {
-  auto& state = connections_[connection.number];
-  if (!state) state = std::make_unique<Connection>();
-  answered_ = state->event(event, annotation);
+  if (last_ == nullptr || last_number_ != connection.number) {
+    auto& state = connections_[connection.number];
+    if (!state) state = std::make_unique<Connection>();
+    last_ = state.get();
+    last_number_ = connection.number;
+  }
+  last_->used = ++events_;
+  answered_ = last_->event(event, annotation);
+  const auto* fpdu = event.as<Fpdu>();
+  // Most events are segments with data, of which nothing is kept.
+  if (fpdu == nullptr || fpdu->tagged() == nullptr || last_->charged == 0) charge(*last_);
 }
 
-void Analyzer::end(const ConnectionInfo& connection) { connections_.erase(connection.number); }
+void Analyzer::charge(Connection& connection) {
+  held_ += connection.held() - connection.charged;
+  connection.charged = connection.held();
+  if (held_ > kMostHeld) forget_oldest();
+}
+
+/// Down to three quarters of what may be held, so that this is seldom needed; the last one stays.
+void Analyzer::forget_oldest() {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> oldest;  // used, number
+  oldest.reserve(connections_.size());
+  for (const auto& [number, connection] : connections_) oldest.emplace_back(connection->used, number);
+  std::ranges::sort(oldest);
+  for (const auto& [used, number] : oldest) {
+    if (held_ <= kMostHeld / 4 * 3 || used == events_) return;
+    const auto at = connections_.find(number);
+    held_ -= at->second->charged;
+    connections_.erase(at);
+  }
+}
+
+void Analyzer::end(const ConnectionInfo& connection) {
+  const auto at = connections_.find(connection.number);
+  if (at == connections_.end()) return;
+  held_ -= at->second->charged;
+  connections_.erase(at);
+  last_ = nullptr;
+}
 
 }  // namespace kbtp::trace

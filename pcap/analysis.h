@@ -2,7 +2,8 @@
 // Read or a Write is for, the life of STags, what went wrong.
 //
 // An Analyzer is told every event of the iWARP connections of a capture in order. It holds a bounded number
-// of open requests, buffers and handles for each connection, the oldest making room. One thread.
+// of open requests, buffers and handles for each connection, the oldest making room, and of all connections
+// together: what is known of those that were silent longest is forgotten then. One thread.
 
 #pragma once
 
@@ -48,7 +49,14 @@ class Analyzer {
 
  private:
   class Connection;
+  void charge(Connection& connection);
+  void forget_oldest();
+
   std::unordered_map<std::uint64_t, std::unique_ptr<Connection>> connections_;
+  std::uint64_t last_number_ = 0;  ///< of `last_`: most events are of the connection of the one before
+  Connection* last_ = nullptr;
+  std::uint64_t events_ = 0;
+  std::size_t held_ = 0;  ///< memory of all connections
   std::optional<Answered> answered_;
 };
 

@@ -46,6 +46,8 @@ class KnownMemory {
   /// "entry of handle 7", "block 0x2000", "ring slot 3", "Head"; empty for an STag that HELLO_ACK did not
   /// name.
   [[nodiscard]] std::string direct_name(std::uint32_t stag, std::uint64_t to) const;
+  /// Buffers and STags that are remembered.
+  [[nodiscard]] std::size_t held() const { return order_.size() + invalidated_order_.size(); }
   [[nodiscard]] bool is_head(std::uint32_t stag) const {
     return ack_ && ack_->head_stag != 0 && ack_->head_stag == stag;
   }

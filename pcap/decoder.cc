@@ -77,9 +77,15 @@ class Decoder::Live {
     observer_.on_end(info_);
   }
 
+  [[nodiscard]] bool is_of(const TcpSegment& segment) const {
+    return (segment.source == info_.client && segment.destination == info_.server) ||
+           (segment.source == info_.server && segment.destination == info_.client);
+  }
   [[nodiscard]] Flow flow() const { return {info_.client, info_.server}; }
   [[nodiscard]] std::uint64_t number() const { return info_.number; }
-  [[nodiscard]] std::size_t held_octets() const { return client_.held_octets() + server_.held_octets(); }
+  [[nodiscard]] std::size_t held_octets() const {
+    return sizeof(Live) + client_.held_octets() + server_.held_octets();
+  }
 
   std::size_t charged = 0;  ///< of held_octets(), in Decoder::held_
 
@@ -99,9 +105,7 @@ class Decoder::Live {
       stream.end(frame);
       live.tell(Event{side, frame, frame, reassembler.next_offset(), TcpEnd{kind}, {}, {}});
     }
-    [[nodiscard]] std::size_t held_octets() const {
-      return stream.held_octets() + reassembler.waiting_octets();
-    }
+    [[nodiscard]] std::size_t held_octets() const { return stream.held_octets() + reassembler.held_octets(); }
 
     Side side;
     Reassembler reassembler;
@@ -130,12 +134,14 @@ Decoder::~Decoder() = default;
 /// The connection of the segment, now the last to have spoken. A new SYN between ends that have spoken before
 /// begins a new one.
 Decoder::Live& Decoder::find(const TcpSegment& segment) {
+  if (last_ != nullptr && last_->is_of(segment) && !last_->reopened_by(segment)) return *last_;
   const Flow flow(segment.source, segment.destination);
   if (const auto known = by_flow_.find(flow); known != by_flow_.end()) {
     const auto at = known->second;
     if (!(*at)->reopened_by(segment)) {
       live_.splice(live_.end(), live_, at);
-      return **at;
+      last_ = at->get();
+      return *last_;
     }
     end(at);
   }
@@ -145,13 +151,15 @@ Decoder::Live& Decoder::find(const TcpSegment& segment) {
   }
   live_.push_back(std::make_unique<Live>(segment, ++connections_, options_, observer_));
   by_flow_[flow] = std::prev(live_.end());
-  return *live_.back();
+  last_ = live_.back().get();
+  return *last_;
 }
 
 void Decoder::end(Order::iterator at) {
   (*at)->finish();
   held_ -= (*at)->charged;
   by_flow_.erase((*at)->flow());
+  if (at->get() == last_) last_ = nullptr;
   live_.erase(at);
 }
 
@@ -172,20 +180,24 @@ Expected<Packet, FrameProblem> Decoder::unwrap(Expected<Packet, FrameProblem> pa
 void Decoder::frame(const FrameView& frame) {
   ++frames_;
   if (options_.esp != nullptr) options_.esp->begin_frame();
-  const auto packet = unwrap(decode_frame(frame.link, frame.octets, frame.wire_length));
-  const auto* segment = packet ? std::get_if<TcpSegment>(&*packet) : nullptr;
-  if (segment == nullptr) {
-    FrameProblem problem =
-        packet ? FrameProblem{FrameProblem::Kind::other_protocol, "not TCP"} : packet.error();
-    if (const auto roce = packet ? find_ib(*packet) : std::nullopt) {
-      const auto done = ib().packet(*roce, FrameRef{frame.number, frame.time_ns});
-      if (done) return;
-      problem = done.error();
-    }
-    return observer_.on_other_frame(frame, problem);
+  const FrameRef ref{frame.number, frame.time_ns};
+  auto packet = decode_frame(frame.link, frame.octets, frame.wire_length);
+  if (const auto* plain = packet ? std::get_if<TcpSegment>(&*packet) : nullptr) return segment(*plain, ref);
+  packet = unwrap(std::move(packet));
+  if (const auto* inner = packet ? std::get_if<TcpSegment>(&*packet) : nullptr) return segment(*inner, ref);
+  FrameProblem problem =
+      packet ? FrameProblem{FrameProblem::Kind::other_protocol, "not TCP"} : packet.error();
+  if (const auto roce = packet ? find_ib(*packet) : std::nullopt) {
+    const auto done = ib().packet(*roce, ref);
+    if (done) return;
+    problem = done.error();
   }
-  Live& live = find(*segment);
-  live.take(*segment, FrameRef{frame.number, frame.time_ns});
+  observer_.on_other_frame(frame, problem);
+}
+
+void Decoder::segment(const TcpSegment& segment, FrameRef frame) {
+  Live& live = find(segment);
+  live.take(segment, frame);
   held_ += live.held_octets() - live.charged;
   live.charged = live.held_octets();
   while (held_ > limits_.held_octets && live_.size() > 1) {

@@ -63,8 +63,9 @@ class Observer {
 
 /// Bounds of what a Decoder holds.
 struct DecoderLimits {
-  std::size_t connections = 65536;                   ///< beyond it the one that was silent longest ends
-  std::size_t held_octets = std::size_t{128} << 20;  ///< of all connections together, likewise
+  std::size_t connections = 65536;  ///< beyond it the one that was silent longest ends
+  /// Memory of all connections together, likewise: their state, octets behind gaps, messages put together.
+  std::size_t held_octets = std::size_t{128} << 20;
   // Both count for TCP connections and for queue pairs, each by themselves.
 };
 
@@ -90,6 +91,7 @@ class Decoder {
   using Order = std::list<std::unique_ptr<Live>>;  // the one that was silent longest first
 
   Live& find(const TcpSegment& segment);
+  void segment(const TcpSegment& segment, FrameRef frame);
   void end(Order::iterator at);
   /// Puts fragments together and opens ESP, the one in the other.
   [[nodiscard]] Expected<Packet, FrameProblem> unwrap(Expected<Packet, FrameProblem> packet);
@@ -101,6 +103,7 @@ class Decoder {
   Defragmenter fragments_;
   std::unique_ptr<IbDecoder> ib_;  ///< once there is an InfiniBand packet
   Order live_;
+  Live* last_ = nullptr;  ///< to which the last segment belonged, the last of live_
   std::unordered_map<Flow, Order::iterator, FlowHash> by_flow_;
   std::uint64_t connections_ = 0;
   std::uint64_t frames_ = 0;

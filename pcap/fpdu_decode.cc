@@ -31,29 +31,29 @@ Octets without_markers(const RawFpdu& raw, Fpdu& fpdu, std::vector<std::byte>& s
   return mpa::remove_markers(scratch, readable, *raw.markers);
 }
 
-void take_header(Fpdu& fpdu, const ddp::Header& header) {
-  fpdu.ddp = header;
+/// What the first octets of a ULPDU tell, be it right or wrong; why there is no header.
+std::optional<WireError> read_leniently(Fpdu& fpdu) {
+  const ddp::Header& header = fpdu.ddp.emplace();
+  if (auto error = ddp::read_header(fpdu.ulpdu, *fpdu.ddp)) {
+    fpdu.ddp.reset();
+    return error;
+  }
   fpdu.rdmap = rdmap::decode_control(ddp::rsvdulp(header));
   fpdu.payload_length = static_cast<std::uint32_t>(
       fpdu.ulpdu_length - std::min<std::size_t>(ddp::header_size(header), fpdu.ulpdu_length));
-}
-
-/// What the first octets of a ULPDU tell, be it right or wrong.
-void read_leniently(Fpdu& fpdu) {
-  if (const auto header = ddp::read_header(fpdu.ulpdu)) take_header(fpdu, *header);
+  return std::nullopt;
 }
 
 /// The same of a whole FPDU whose CRC is not bad, and what is wrong with it.
 void read_strictly(Fpdu& fpdu, const RawFpdu& raw) {
-  const auto head = rdmap::decode_head(fpdu.ulpdu, fpdu.ulpdu.size());
-  if (head) {
-    take_header(fpdu, head->ddp);
-  } else {
-    read_leniently(fpdu);
-    fpdu.error = head.error();
-  }
-  if (head && !head->facts().has_payload) {
-    if (const auto segment = rdmap::decode_segment(fpdu.ulpdu); !segment) fpdu.error = segment.error();
+  fpdu.error = read_leniently(fpdu);
+  if (!fpdu.error) {
+    const auto opcode = rdmap::check_head(*fpdu.ddp, fpdu.ulpdu.size());
+    if (!opcode) {
+      fpdu.error = opcode.error();
+    } else if (!rdmap::facts(*opcode).has_payload) {
+      if (const auto segment = rdmap::decode_segment(fpdu.ulpdu); !segment) fpdu.error = segment.error();
+    }
   }
   if (raw.markers) {
     if (auto error = mpa::check_markers(raw.stream, *raw.markers)) fpdu.error = error;
@@ -103,8 +103,7 @@ void decode_rdmap_header(Fpdu& fpdu) {
   }
 }
 
-Fpdu decode_fpdu(const RawFpdu& raw, CrcUse crc, std::vector<std::byte>& scratch) {
-  Fpdu fpdu;
+void decode_fpdu(const RawFpdu& raw, CrcUse crc, std::vector<std::byte>& scratch, Fpdu& fpdu) {
   fpdu.extent = raw.lacking_from                ? Extent::lacking
                 : raw.stream.size() >= raw.size ? Extent::whole
                                                 : Extent::broken_off;
@@ -113,8 +112,8 @@ Fpdu decode_fpdu(const RawFpdu& raw, CrcUse crc, std::vector<std::byte>& scratch
   fpdu.ulpdu = clean.subspan(mpa::kLengthSize);
   fpdu.ulpdu = fpdu.ulpdu.first(std::min<std::size_t>(fpdu.ulpdu.size(), fpdu.ulpdu_length));
   if (fpdu.extent != Extent::whole) {
-    read_leniently(fpdu);
-    return fpdu;
+    static_cast<void>(read_leniently(fpdu));
+    return;
   }
   fpdu.crc = judge_crc(raw.stream, crc);
   const Octets pad = clean.subspan(mpa::kLengthSize + fpdu.ulpdu_length, mpa::pad_size(fpdu.ulpdu_length));
@@ -122,10 +121,9 @@ Fpdu decode_fpdu(const RawFpdu& raw, CrcUse crc, std::vector<std::byte>& scratch
   if (fpdu.crc != CrcState::bad) {
     read_strictly(fpdu, raw);
   } else {
-    read_leniently(fpdu);
+    static_cast<void>(read_leniently(fpdu));
   }
   decode_rdmap_header(fpdu);
-  return fpdu;
 }
 
 }  // namespace kbtp::trace

@@ -27,9 +27,9 @@ enum class CrcUse : std::uint8_t {
   unknown,
 };
 
-/// `scratch` takes the FPDU without its markers: Fpdu::ulpdu points there when there are any, else into
-/// raw.stream. `raw.stream` holds the length field at least.
-[[nodiscard]] Fpdu decode_fpdu(const RawFpdu& raw, CrcUse crc, std::vector<std::byte>& scratch);
+/// Fills in `fpdu`, which is as newly made. `scratch` takes the FPDU without its markers: Fpdu::ulpdu points
+/// there when there are any, else into raw.stream. `raw.stream` holds the length field at least.
+void decode_fpdu(const RawFpdu& raw, CrcUse crc, std::vector<std::byte>& scratch, Fpdu& fpdu);
 
 /// Fills in Fpdu::header from the ULPDU, which is whole, when its opcode has an RDMAP header.
 void decode_rdmap_header(Fpdu& fpdu);

@@ -99,7 +99,8 @@ class IbDecoder::Live {
   }
   [[nodiscard]] IbDirection& direction(Side side) { return directions[static_cast<std::size_t>(side)]; }
   [[nodiscard]] std::size_t held_octets() const {
-    return directions[0].held_octets() + directions[1].held_octets();
+    return sizeof(Live) + keys.size() * 3 * sizeof(Key) + said_.capacity() * sizeof(Said) +
+           directions[0].held_octets() + directions[1].held_octets();
   }
 
   ConnectionInfo info;

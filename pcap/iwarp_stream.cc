@@ -43,7 +43,9 @@ void IwarpStream::enter(State state) {
 }
 
 void IwarpStream::next_unit() {
+  constexpr std::size_t kKept = 8192;  // of thousands of connections few are in the middle of a long FPDU
   unit_.clear();
+  if (unit_.capacity() > kKept) unit_ = {};
   measured_ = false;
   wanted_ = state_ == State::startup ? mpa::kStartupHeaderSize : mpa::kLengthSize;
   lacking_from_.reset();
@@ -174,8 +176,11 @@ void IwarpStream::measure(FrameRef frame) {
 }
 
 void IwarpStream::fpdu(const RawFpdu& raw, FrameRef frame) {
-  const Fpdu fpdu = decode_fpdu(raw, agreement_.crc(), scratch_);
-  emit(fpdu, frame, raw.stream);
+  // Made where it stays: for each of millions of FPDUs copies would count.
+  Event event{from_, first_, frame, offset_, Fpdu{}, raw.stream, {}};
+  auto& fpdu = std::get<Fpdu>(event.what);
+  decode_fpdu(raw, agreement_.crc(), scratch_, fpdu);
+  sink_(event);
   put_together(fpdu, frame);
   if (markers_) markers_->advance(raw.size);
   next_unit();

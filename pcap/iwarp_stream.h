@@ -69,7 +69,7 @@ class IwarpStream {
   [[nodiscard]] bool is_iwarp() const { return iwarp_; }
   /// Octets that are held back until more of their frame or message comes.
   [[nodiscard]] std::size_t held_octets() const {
-    return unit_.capacity() + (partial_ ? partial_->octets.capacity() : 0);
+    return unit_.capacity() + scratch_.capacity() + (partial_ ? partial_->octets.capacity() : 0);
   }
 
  private:

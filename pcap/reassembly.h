@@ -59,8 +59,10 @@ class Reassembler {
   void finish(FrameRef last, const Sink& sink);
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
-  /// Octets behind a gap, held back.
-  [[nodiscard]] std::size_t waiting_octets() const { return waiting_octets_ + tail_.capacity(); }
+  /// Memory for octets behind a gap, held back, and for those that were given out last.
+  [[nodiscard]] std::size_t held_octets() const {
+    return waiting_octets_ + waiting_.size() * kWaitingOverhead + tail_.capacity();
+  }
   /// The offset behind the last octet that was given out.
   [[nodiscard]] std::uint64_t next_offset() const { return next_; }
   [[nodiscard]] bool saw_syn() const { return saw_syn_; }
@@ -82,6 +84,7 @@ class Reassembler {
   void compare_with_tail(std::uint64_t offset, Octets octets);
 
   static constexpr std::size_t kTail = 4096;
+  static constexpr std::size_t kWaitingOverhead = 144;  ///< of a node of waiting_ and the block of its octets
 
   Limits limits_;
   bool started_ = false;

@@ -32,28 +32,34 @@ std::uint8_t rsvdulp(const Header& header) {
   return std::visit([](const auto& h) { return h.rsvdulp; }, header);
 }
 
-Expected<Header, WireError> read_header(Octets octets) {
+std::optional<WireError> read_header(Octets octets, Header& to) {
   if (octets.empty() || octets.size() < header_size(octets[0])) {
-    return unexpected(WireError{terminate::kDdpLocalCatastrophic, octets.size(),
-                                "shorter than its DDP header (RFC 5041 4.2, 4.3)"});
+    return WireError{terminate::kDdpLocalCatastrophic, octets.size(),
+                     "shorter than its DDP header (RFC 5041 4.2, 4.3)"};
   }
   ByteReader reader(octets);
   const std::uint8_t control = reader.u8();
   if ((control & kTaggedFlag) != 0) {
-    TaggedHeader header;
+    auto& header = to.emplace<TaggedHeader>();
     read_control(header, control);
     header.rsvdulp = reader.u8();
     header.stag = reader.u32();
     header.tagged_offset = reader.u64();
-    return header;
+    return std::nullopt;
   }
-  UntaggedHeader header;
+  auto& header = to.emplace<UntaggedHeader>();
   read_control(header, control);
   header.rsvdulp = reader.u8();
   header.rsvdulp_stag = reader.u32();
   header.queue_number = reader.u32();
   header.msn = reader.u32();
   header.message_offset = reader.u32();
+  return std::nullopt;
+}
+
+Expected<Header, WireError> read_header(Octets octets) {
+  Expected<Header, WireError> header;
+  if (auto error = read_header(octets, *header)) header = unexpected(*error);
   return header;
 }
 

@@ -74,6 +74,8 @@ using Header = std::variant<TaggedHeader, UntaggedHeader>;
 /// Reads the header at the start of `octets`, any DV. Too few octets for it: RFC 5041 has no code; 1/0/00, an
 /// error that needs no header copy.
 [[nodiscard]] Expected<Header, WireError> read_header(Octets octets);
+/// The same into `header`, which stays as it was when there is an error.
+[[nodiscard]] std::optional<WireError> read_header(Octets octets, Header& header);
 
 /// 1/1/04 or 1/2/06 when DV is not 1 (RFC 5041 4.1, 7.2).
 [[nodiscard]] std::optional<WireError> check_version(const Header& header);

@@ -13,8 +13,8 @@ constexpr std::size_t kQueueNumberOctet = 6;
 constexpr std::size_t kMessageOffsetOctet = 14;
 
 /// What holds for the messages that are an RDMAP header and nothing else.
-std::optional<WireError> check_header_message(const SegmentHead& head) {
-  const ddp::UntaggedHeader& ddp = head.untagged();
+std::optional<WireError> check_header_message(const ddp::UntaggedHeader& ddp, const OpcodeFacts& facts,
+                                              std::size_t payload_size) {
   if (ddp.message_offset != 0) {
     return WireError{terminate::kDdpUntaggedInvalidMo, kMessageOffsetOctet,
                      "MO is not 0 in a message of one segment (RFC 5041 4.3)"};
@@ -24,11 +24,11 @@ std::optional<WireError> check_header_message(const SegmentHead& head) {
                      "L is 0 in a message of one segment (RFC 5041 4.1)"};
   }
   // The shortest Terminate is known; how long this one has to be is for decode_terminate().
-  const std::size_t due = head.facts().header_size;
-  const bool fits = head.opcode == Opcode::terminate ? head.payload_size >= due : head.payload_size == due;
+  const std::size_t due = facts.header_size;
+  const bool fits = facts.opcode == Opcode::terminate ? payload_size >= due : payload_size == due;
   if (!fits) {
     return WireError{terminate::kRdmapOperationUnspecified,
-                     ddp::kUntaggedHeaderSize + std::min(head.payload_size, due),
+                     ddp::kUntaggedHeaderSize + std::min(payload_size, due),
                      "length is not that of its RDMAP header (RFC 5040 4.2, RFC 7306 4.2)"};
   }
   return std::nullopt;
@@ -36,13 +36,12 @@ std::optional<WireError> check_header_message(const SegmentHead& head) {
 
 }  // namespace
 
-Expected<SegmentHead, WireError> decode_head(Octets head, std::size_t ulpdu_length) {
-  const auto header = ddp::read_header(head.first(std::min(head.size(), ulpdu_length)));
-  if (!header) return unexpected(header.error());
-  if (const auto error = ddp::check_version(*header)) return unexpected(*error);
+Expected<Opcode, WireError> check_head(const ddp::Header& header, std::size_t ulpdu_length) {
+  if (const auto error = ddp::check_version(header)) return unexpected(*error);
 
-  const auto* untagged = std::get_if<ddp::UntaggedHeader>(&*header);
-  if (fault(Fault::ddp_reserved_bits_checked) && (head[0] & std::byte{ddp::kReservedMask}) != std::byte{0}) {
+  const auto* untagged = std::get_if<ddp::UntaggedHeader>(&header);
+  const auto reserved = std::visit([](const auto& h) { return h.reserved; }, header);
+  if (fault(Fault::ddp_reserved_bits_checked) && reserved != 0) {
     return unexpected(WireError{terminate::kDdpUntaggedInvalidVersion, 0, "reserved bits"});
   }
   if (untagged != nullptr && untagged->queue_number >= kQueueCount &&
@@ -50,7 +49,7 @@ Expected<SegmentHead, WireError> decode_head(Octets head, std::size_t ulpdu_leng
     return unexpected(WireError{terminate::kDdpUntaggedInvalidQn, kQueueNumberOctet,
                                 "QN is above 3 (RFC 5040 3.1, RFC 7306 5.2)"});
   }
-  const Control control = decode_control(ddp::rsvdulp(*header));
+  const Control control = decode_control(ddp::rsvdulp(header));
   if (fault(Fault::rdmap_reserved_bits_checked) && control.reserved != 0) {
     return unexpected(WireError{terminate::kRdmapInvalidVersion, kRsvdulpOctet, "reserved bits"});
   }
@@ -73,10 +72,21 @@ Expected<SegmentHead, WireError> decode_head(Octets head, std::size_t ulpdu_leng
     return unexpected(WireError{terminate::kRdmapUnexpectedOpcode, kQueueNumberOctet,
                                 "QN is not that of the opcode (RFC 5040 4.1, RFC 7306 4.1)"});
   }
-  SegmentHead result{*header, opcode->opcode, ulpdu_length - ddp::header_size(*header)};
-  if (!opcode->has_payload) {
-    if (const auto error = check_header_message(result)) return unexpected(*error);
+  if (!opcode->has_payload && untagged != nullptr) {
+    const std::size_t payload_size = ulpdu_length - ddp::header_size(header);
+    if (const auto error = check_header_message(*untagged, *opcode, payload_size)) return unexpected(*error);
   }
+  return opcode->opcode;
+}
+
+Expected<SegmentHead, WireError> decode_head(Octets head, std::size_t ulpdu_length) {
+  Expected<SegmentHead, WireError> result;
+  const auto error = ddp::read_header(head.first(std::min(head.size(), ulpdu_length)), result->ddp);
+  if (error) return unexpected(*error);
+  const auto opcode = check_head(result->ddp, ulpdu_length);
+  if (!opcode) return unexpected(opcode.error());
+  result->opcode = *opcode;
+  result->payload_size = ulpdu_length - ddp::header_size(result->ddp);
   return result;
 }
 

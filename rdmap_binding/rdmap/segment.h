@@ -47,6 +47,10 @@ struct SegmentHead {
 /// one.
 [[nodiscard]] Expected<SegmentHead, WireError> decode_head(Octets head, std::size_t ulpdu_length);
 
+/// The opcode of a ULPDU of `ulpdu_length` octets that begins with `header`, or what decode_head() finds
+/// wrong in it.
+[[nodiscard]] Expected<Opcode, WireError> check_head(const ddp::Header& header, std::size_t ulpdu_length);
+
 /// The DDP header of a tagged message's segment.
 [[nodiscard]] constexpr ddp::TaggedHeader make_tagged(Opcode opcode, std::uint32_t stag,
                                                       std::uint64_t tagged_offset, bool last) {
