@@ -387,7 +387,7 @@ TEST(IbDecoderTest, SummaryCountsPacketsAndNamesQueuePairs) {
     summary.end(connection);
   }
   const std::string text = summary.text();
-  EXPECT_NE(text.find("0 TCP connections, 0 of them iWARP; 1 RoCE conversations\n"), std::string::npos)
+  EXPECT_NE(text.find("0 TCP connections, 0 of them iWARP; 1 RoCE conversation\n"), std::string::npos)
       << text;
   EXPECT_NE(text.find("10.0.0.1 QP 0x11 > 10.0.0.2 QP 0x22"), std::string::npos) << text;
   EXPECT_NE(text.find("100 B  2 right\n"), std::string::npos) << text;

@@ -51,13 +51,17 @@ CrcState state_of(IcrcState icrc) {
   return CrcState::unknown;
 }
 
-/// Octets of Writes and Read Responses, as iWARP's tagged segments carry them.
-bool carries_data(const IbPacket& ib) {
+bool is_write(const ib::OperationFacts& facts) {
   using enum ib::Operation;
-  const ib::OperationFacts* facts = ib.facts();
-  return facts != nullptr &&
-         ((facts->operation >= write_first && facts->operation <= write_only_immediate) ||
-          (facts->operation >= read_response_first && facts->operation <= read_response_only));
+  return facts.operation >= write_first && facts.operation <= write_only_immediate;
+}
+bool is_read_response(const ib::OperationFacts& facts) {
+  using enum ib::Operation;
+  return facts.operation >= read_response_first && facts.operation <= read_response_only;
+}
+
+std::string counted(std::uint64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
 std::string end_of(const ConnectionInfo& info, Side side) {
@@ -103,12 +107,22 @@ void Summary::event(const ConnectionInfo& connection, const Event& event, const 
     ++direction.fpdus;
     ++direction.crc[static_cast<std::size_t>(fpdu->crc)];
     direction.markers += fpdu->markers;
-    if (fpdu->tagged() != nullptr) direction.data += fpdu->payload_length;
+    if (const ddp::TaggedHeader* tagged = fpdu->tagged()) {
+      direction.data += fpdu->payload_length;
+      if (fpdu->is(rdmap::Opcode::rdma_write)) writes_.add(fpdu->payload_length, tagged->last);
+    }
   } else if (const auto* ib = event.as<IbPacket>()) {
     ++direction.fpdus;
     ++direction.crc[static_cast<std::size_t>(state_of(ib->icrc))];
     direction.octets += ib->length;
-    if (carries_data(*ib)) direction.data += ib->packet.payload_length;
+    const ib::OperationFacts* facts = ib->facts();
+    const bool write = facts != nullptr && is_write(*facts);
+    if (write || (facts != nullptr && is_read_response(*facts))) direction.data += ib->packet.payload_length;
+    if (write && ib->order != PsnOrder::repeated)
+      writes_.add(ib->packet.payload_length,
+                  facts->place == ib::Place::last || facts->place == ib::Place::only);
+  } else if (const auto* message = event.as<Message>()) {
+    sends_.add(message->octets.size(), true);
   }
   if (answered) {
     Operations& operations = operations_[name_of(*answered)];
@@ -132,10 +146,11 @@ void Summary::end(const ConnectionInfo& connection) {
 std::string Summary::text(std::size_t most_streams) const {
   const double took = seconds(last_ns_ - first_ns_);
   std::string out =
-      fmt::format("{} frames, {} on the wire, in {:.6f} s; {} TCP connections, {} of them iWARP", frames_,
-                  octets(wire_octets_), took, connections_ - queue_pairs_, streams_.size() - queue_pairs_);
-  if (queue_pairs_ != native_) out += fmt::format("; {} RoCE conversations", queue_pairs_ - native_);
-  if (native_ != 0) out += fmt::format("; {} InfiniBand conversations", native_);
+      fmt::format("{}, {} on the wire, in {:.6f} s; {}, {} of them iWARP", counted(frames_, "frame"),
+                  octets(wire_octets_), took, counted(connections_ - queue_pairs_, "TCP connection"),
+                  streams_.size() - queue_pairs_);
+  if (queue_pairs_ != native_) out += "; " + counted(queue_pairs_ - native_, "RoCE conversation");
+  if (native_ != 0) out += "; " + counted(native_, "InfiniBand conversation");
   out += '\n';
   append_streams(out, most_streams);
   append_operations(out);
@@ -181,25 +196,32 @@ void Summary::append_streams(std::string& out, std::size_t most) const {
 }
 
 void Summary::append_operations(std::string& out) const {
-  if (operations_.empty()) return;
+  if (operations_.empty() && sends_.count == 0 && writes_.count == 0) return;
   const auto to = std::back_inserter(out);
   const double took = seconds(last_ns_ - first_ns_);
   fmt::format_to(to, "\n{:<28} {:>9} {:>10} {:>12} {:>11} {:>11} {:>11}\n", "operation", "count", "data",
                  "data/s", "p50", "p99", "longest");
+  const auto rate = [&](std::uint64_t n) {
+    return octets(took > 0 ? static_cast<std::uint64_t>(static_cast<double>(n) / took) : 0) + "/s";
+  };
   for (const auto& [name, operations] : operations_) {
-    const double rate = took > 0 ? static_cast<double>(operations.octets) / took : 0;
-    fmt::format_to(
-        to, "{:<28} {:>9} {:>10} {:>12} {:>11} {:>11} {:>11}\n", name, operations.latencies.count(),
-        octets(operations.octets), octets(static_cast<std::uint64_t>(rate)) + "/s",
-        micro(operations.latencies.percentile_us(0.5)), micro(operations.latencies.percentile_us(0.99)),
-        micro(static_cast<double>(operations.longest_ns) / 1000));
+    fmt::format_to(to, "{:<28} {:>9} {:>10} {:>12} {:>11} {:>11} {:>11}\n", name,
+                   operations.latencies.count(), octets(operations.octets), rate(operations.octets),
+                   micro(operations.latencies.percentile_us(0.5)),
+                   micro(operations.latencies.percentile_us(0.99)),
+                   micro(static_cast<double>(operations.longest_ns) / 1000));
+  }
+  for (const auto& [name, carried] : {std::pair("RDMA Write", writes_), std::pair("Send", sends_)}) {
+    if (carried.count == 0) continue;
+    fmt::format_to(to, "{:<28} {:>9} {:>10} {:>12}\n", name, carried.count, octets(carried.octets),
+                   rate(carried.octets));
   }
 }
 
 void Summary::append_findings(std::string& out) const {
   const auto to = std::back_inserter(out);
   if (found_.empty()) {
-    out += "\nnothing was found wrong\n";
+    if (!streams_.empty()) out += "\nnothing was found wrong\n";
     return;
   }
   std::vector<std::pair<std::string_view, const Found*>> sorted;

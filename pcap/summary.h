@@ -48,6 +48,16 @@ class Summary {
     std::int64_t longest_ns = 0;
     Histogram latencies;
   };
+  /// Messages that nothing answers, so that no latency is known.
+  struct Carried {
+    std::uint64_t count = 0;
+    std::uint64_t octets = 0;
+
+    void add(std::uint64_t of_segment, bool last) {
+      octets += of_segment;
+      count += last ? 1 : 0;
+    }
+  };
   struct Found {
     Finding::Severity severity = Finding::Severity::note;
     std::uint64_t count = 0;
@@ -68,6 +78,7 @@ class Summary {
   std::uint64_t native_ = 0;                 ///< of these, on InfiniBand's own link
   std::map<std::uint64_t, Stream> streams_;  ///< those that are iWARP or RoCE, by number
   std::map<std::string, Operations, std::less<>> operations_;
+  Carried sends_, writes_;
   std::map<std::string_view, Found> found_;  ///< by Finding::kind
 };
 

@@ -63,10 +63,19 @@ Conversation one_load(std::uint16_t port = 40000) {
 TEST(Summary, StreamsAndOperations) {
   const std::string text = Page(one_load().frames).summary.text();
   EXPECT_THAT(text, HasSubstr("7 frames"));
-  EXPECT_THAT(text, HasSubstr("1 TCP connections, 1 of them iWARP"));
+  EXPECT_THAT(text, HasSubstr("1 TCP connection, 1 of them iWARP"));
   EXPECT_THAT(text, ContainsRegex("1  10.0.0.1:40000 > 10.0.0.2:7420 .* 3 .* 3.0 kB  3 right"));
   EXPECT_THAT(text, ContainsRegex("LOAD SUCCESS +1 +3.0 kB .* 2.0 us +2.0 us +2.0 us"));
+  EXPECT_THAT(text, ContainsRegex("RDMA Write +1 +3.0 kB +[0-9.]+ [MG]B/s\n"));
+  EXPECT_THAT(text, ContainsRegex("Send +2 +[0-9]+ B +[0-9.]+ [MG]B/s\n"));
   EXPECT_THAT(text, HasSubstr("nothing was found wrong"));
+}
+
+TEST(Summary, OfWhatIsNotOursSaysNothingOfFindings) {
+  Conversation talk;
+  talk.open();
+  EXPECT_EQ(Page(talk.frames).summary.text(),
+            "2 frames, 108 B on the wire, in 0.000001 s; 1 TCP connection, 0 of them iWARP\n");
 }
 
 TEST(Summary, FindingsAreCountedWorstFirst) {
