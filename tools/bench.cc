@@ -90,7 +90,7 @@ Expected<Lanes, Trouble> open_lanes(Link& link, const Options& options) {
       connect.wanted.direct_alloc = options.operation == BenchOperation::direct_alloc;
       connect.ord = std::max(connect.ord, outstanding);
     }
-    auto session = reach_async(*link.rnic, link.endpoint, connect);
+    auto session = reach_async(*link.provider, link.endpoint, connect);
     if (!session) return unexpected(Trouble{true, session.error().text});
     lanes.push_back(std::make_unique<BenchLane>(std::move(*session), options.operation, outstanding,
                                                 static_cast<std::uint32_t>(options.size)));
@@ -106,13 +106,14 @@ Expected<Lanes, Trouble> open_lanes(Link& link, const Options& options) {
 }
 
 // What tells an embedded target to whom it may grant the direct modes.
-std::string direct_config(const Options& options) {
+std::string direct_config(const Options& options, const std::string& address) {
   std::string text = fmt::format("ird = {}\n", std::max<std::uint64_t>(options.outstanding, 16));
   for (const Uuid& identity : options.identities) {
     text += fmt::format(
-        "[[initiator]]\nidentity = \"{}\"\naddress = \"127.0.0.1\"\nquota = {}\ndirect_load = true\n"
+        "[[initiator]]\nidentity = \"{}\"\naddress = \"{}\"\nquota = {}\ndirect_load = true\n"
         "direct_alloc = {}\n",
-        identity.to_string(), options.outstanding, options.operation == BenchOperation::direct_alloc);
+        identity.to_string(), address, options.outstanding,
+        options.operation == BenchOperation::direct_alloc);
   }
   return text;
 }
@@ -182,7 +183,9 @@ int run_bench(const CLI::App& app, Options options) {
     if (options.link.target && options.connections > 1)
       return fail_usage(command, "with --target there is one connection: an identity has one session");
     while (options.identities.size() < options.connections) options.identities.push_back(Uuid::random());
-    demand.config = direct_config(options);
+    const auto address = own_address(options.link.transport);
+    if (!address) return fail(command, kExitUnreachable, address.error().text);
+    demand.config = direct_config(options, *address);
   }
   auto link = Link::open(options.link, demand);
   if (!link) return fail(command, kExitUnreachable, link.error().text);

@@ -10,6 +10,7 @@
 #include "tools/files.h"
 #include "tools/rnic_choices.h"
 #include "tools/subcommand.h"
+#include "tools/transport.h"
 
 namespace kbtp::tools {
 
@@ -44,6 +45,7 @@ struct Options {
   std::string input = "-";
   std::string output = "-";
   RnicChoices choices;
+  TransportOptions transport;
 };
 
 // An operation: what it asks of HELLO, and what it does with the session. Returns an exit status.
@@ -179,8 +181,9 @@ int run_operation(const Operation& operation, const Options& options, const std:
   rnic::RnicOptions rnic_options;
   rnic_options.crc = options.crc;
   options.choices.apply_to(rnic_options);
-  auto rnic = rnic::Rnic::create(rnic_options);
-  if (!rnic) return fail(command, kExitUnreachable, rnic.error().text);
+  if (const char* wrong = contradiction(options.transport, rnic_options)) return fail_usage(command, wrong);
+  auto provider = open_provider_towards(options.transport, rnic_options, *options.target);
+  if (!provider) return fail(command, kExitUnreachable, provider.error().text);
   initiator::ConnectOptions connect;
   connect.identity = options.identity;
   connect.operation_deadline = std::chrono::seconds(options.deadline);
@@ -195,7 +198,7 @@ int run_operation(const Operation& operation, const Options& options, const std:
                  command);
     }
   }
-  auto session = reach(**rnic, *options.target, connect);
+  auto session = reach(**provider, *options.target, connect);
   if (!session) return fail(command, kExitUnreachable, session.error().text);
   const int status = operation.run(**session, options, data, command);
   (*session)->close();
@@ -222,6 +225,7 @@ void add_operation(CLI::App& app, Run& run, const Operation& operation) {
   add_number(sub, "--deadline", options->deadline, 1, 86400, "seconds that the operation may take (30)");
   add_switch(sub, "--crc", options->crc, "ask for MPA CRCs (on)");
   add_rnic_choices(sub, options->choices);
+  add_transport_options(sub, options->transport);
   if (operation.stores) {
     sub.add_option("--input", options->input, "file with the data, - for standard input (-)")
         ->type_name("FILE");

@@ -1,5 +1,6 @@
 #include "tools/embedded_target.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -35,7 +36,9 @@ Result<> EmbeddedTarget::wait_until_listening(bool chatty) {
 
 Result<std::unique_ptr<EmbeddedTarget>> EmbeddedTarget::start(std::vector<std::string> arguments,
                                                               const std::string& log) {
-  std::vector<std::string> words = {"kbtp", "target", "--listen", "127.0.0.1:0"};
+  std::vector<std::string> words = {"kbtp", "target"};
+  if (std::find(arguments.begin(), arguments.end(), "--listen") == arguments.end())
+    words.insert(words.end(), {"--listen", "127.0.0.1:0"});
   words.insert(words.end(), arguments.begin(), arguments.end());
   auto child = ChildProcess::start(kOwnProgram, std::move(words), {.log = log});
   if (!child) return unexpected(child.error());

@@ -19,8 +19,8 @@ namespace kbtp::tools {
 /// to the thread that made it.
 class EmbeddedTarget {
  public:
-  /// Runs `kbtp target --listen 127.0.0.1:0 ARGUMENTS` and waits until it listens. Its log goes to the file
-  /// `log`, or, without one, to our standard error.
+  /// Runs `kbtp target ARGUMENTS`, with --listen 127.0.0.1:0 unless they say where, and waits until it
+  /// listens. Its log goes to the file `log`, or, without one, to our standard error.
   [[nodiscard]] static Result<std::unique_ptr<EmbeddedTarget>> start(std::vector<std::string> arguments,
                                                                      const std::string& log = {});
   /// Runs COMMAND with /bin/sh and waits until it prints "listening on HOST:PORT" on a line of its own; what

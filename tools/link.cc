@@ -50,10 +50,17 @@ void add_link_options(CLI::App& app, LinkOptions& options) {
                  "TCP congestion control of the connections (the system's)")
       ->type_name("NAME");
   add_rnic_choices(app, options.choices);
+  add_transport_options(app, options.transport);
 }
 
 Result<Link> Link::open(const LinkOptions& options, const Demand& demand) {
   Link link;
+  rnic::RnicOptions rnic;
+  rnic.crc = options.crc;
+  rnic.spin = options.spin;
+  rnic.congestion_control = options.congestion_control;
+  options.choices.apply_to(rnic);
+  if (const char* wrong = contradiction(options.transport, rnic)) return failure(wrong);
   if (options.target) {
     link.endpoint = *options.target;
   } else {
@@ -74,6 +81,12 @@ Result<Link> Link::open(const LinkOptions& options, const Demand& demand) {
       arguments.emplace_back("--congestion-control");
       arguments.push_back(options.congestion_control);
     }
+    if (options.transport.verbs()) {
+      const auto address = own_address(options.transport);
+      if (!address) return unexpected(address.error());
+      arguments.insert(arguments.end(), {"--transport", "verbs", "--network", "trusted", "--listen",
+                                         Endpoint{*address, 0}.to_string()});
+    }
     std::optional<UnnamedFile> config;
     if (!demand.config.empty()) {
       config.emplace(demand.config);
@@ -87,14 +100,9 @@ Result<Link> Link::open(const LinkOptions& options, const Demand& demand) {
     link.child = std::move(*child);
     link.endpoint = link.child->endpoint();
   }
-  rnic::RnicOptions rnic;
-  rnic.crc = options.crc;
-  rnic.spin = options.spin;
-  rnic.congestion_control = options.congestion_control;
-  options.choices.apply_to(rnic);
-  auto created = rnic::Rnic::create(rnic);
+  auto created = open_provider_towards(options.transport, rnic, link.endpoint);
   if (!created) return unexpected(created.error());
-  link.rnic = std::move(*created);
+  link.provider = std::move(*created);
   return link;
 }
 

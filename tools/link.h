@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "rdmap_binding/rnic/rnic.h"
 #include "tools/cli.h"
 #include "tools/embedded_target.h"
 #include "tools/rnic_choices.h"
+#include "tools/transport.h"
 
 namespace kbtp::tools {
 
@@ -20,6 +20,7 @@ struct LinkOptions {
   bool spin = false;
   std::string congestion_control;
   RnicChoices choices;
+  TransportOptions transport;
 };
 
 void add_link_options(CLI::App& app, LinkOptions& options);
@@ -33,10 +34,10 @@ struct Demand {
   std::string config{};           ///< a configuration file's text, for what no option can say
 };
 
-/// This side's RNIC, and the embedded target unless the options name another.
+/// This side's RDMA, and the embedded target unless the options name another.
 struct Link {
   std::unique_ptr<EmbeddedTarget> child;
-  std::unique_ptr<rnic::Rnic> rnic;
+  std::unique_ptr<rdma::Provider> provider;
   Endpoint endpoint;
 
   /// Call it on the main thread, before there are others.

@@ -22,6 +22,7 @@ constexpr Subcommand kSubcommands[] = {
     {"bench", "throughput and latency of one operation", set_up_bench},
     {"dissect", "what a capture, or a live interface, says: MPA, DDP, RDMAP and KBTP", set_up_dissect},
     {"conform", "the conformance suite: list, run, explain", set_up_conform},
+    {"devices", "the RDMA devices of this host and what each can do for KBTP", set_up_devices},
 };
 
 constexpr const char* kFooter = R"(Each subcommand has its own --help with examples.

@@ -58,7 +58,7 @@ Result<std::vector<OpenSession>> open_sessions(Link& link, const ReplaySettings&
     connect.handles = share;
     connect.max_requests = static_cast<std::uint32_t>(options.outstanding);
     connect.operation_deadline = std::chrono::seconds(options.deadline);
-    auto session = reach_async(*link.rnic, link.endpoint, connect);
+    auto session = reach_async(*link.provider, link.endpoint, connect);
     if (!session) return unexpected(session.error());
     sessions.push_back(std::move(*session));
     const auto granted = check_granted(sessions.back().session->info(),
@@ -89,6 +89,8 @@ int run_replay(const CLI::App& app, const ReplaySettings& options) {
   if (options.node) return run_replay_node(command, options);
   if (options.initiators > options.capacity)
     return fail_usage(command, "--capacity must be at least as large as --initiators");
+  if (options.peers > 0 && options.link.transport.verbs())
+    return fail_usage(command, "--peers is for --transport rdmap alone");
   if (options.peers > 0 && options.capacity < options.peers * (options.peers - 1)) {
     return fail_usage(command,
                       fmt::format("--capacity must be at least {}, one block for each ordered pair of nodes",

@@ -64,11 +64,11 @@ int serve(const ServeSettings& settings, std::string_view command) {
   }
 
   StopSignals signals;
-  auto rnic = rnic::Rnic::create(settings.rnic);
-  if (!rnic) return fail(command, kExitUnreachable, rnic.error().text);
-  auto target = target::Target::create(settings.target, **rnic);
+  auto provider = open_provider(settings.transport, settings.rnic, address);
+  if (!provider) return fail(command, kExitUnreachable, provider.error().text);
+  auto target = target::Target::create(settings.target, **provider);
   if (!target) return fail_usage(command, target.error().text);
-  auto listener = (*rnic)->listen(address, (*target)->accept_function());
+  auto listener = (*provider)->listen(address, (*target)->accept_function());
   if (!listener) return fail(command, kExitUnreachable, listener.error().text);
   std::unique_ptr<MetricsServer> metrics;
   if (settings.metrics) {

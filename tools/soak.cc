@@ -309,6 +309,8 @@ int run_soak(const CLI::App& app, const Options& options) {
   if (options.block_size % 8 != 0) return fail_usage(command, "--block-size must be a multiple of 8");
   if (options.rate <= 0 || options.process_life <= 0)
     return fail_usage(command, "--rate and --process-life must not be 0");
+  if (options.link.transport.verbs())
+    return fail_usage(command, "a soak disturbs TCP connections: it is for --transport rdmap alone");
   return Soak(options, options.seed ? *options.seed : std::random_device{}()).run(command);
 }
 

@@ -24,5 +24,6 @@ void set_up_replay(CLI::App& app, Run& run);
 void set_up_bench(CLI::App& app, Run& run);
 void set_up_dissect(CLI::App& app, Run& run);
 void set_up_conform(CLI::App& app, Run& run);
+void set_up_devices(CLI::App& app, Run& run);
 
 }  // namespace kbtp::tools

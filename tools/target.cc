@@ -22,6 +22,7 @@ Examples:
   kbtp target --listen 127.0.0.1:7420 --blocks 8192 --block-size 64KiB
   kbtp target --listen '[::1]:0'
   kbtp target --listen 192.0.2.1:7420 --network trusted --metrics 127.0.0.1:9420
+  kbtp target --transport verbs --listen 192.0.2.1:7420 --network trusted
   kbtp target --config /etc/kbtp/target.toml)";
 
 constexpr std::uint64_t kMaxConfig = std::uint64_t{16} << 20;
@@ -30,7 +31,7 @@ struct Options {
   std::string config;
   std::optional<Endpoint> listen;
   std::optional<Endpoint> metrics;
-  std::string transport = "rdmap";
+  TransportOptions transport;
   std::string network;
   std::uint64_t blocks = 0;
   std::uint64_t block_size = 0;
@@ -76,6 +77,9 @@ int run_target(const CLI::App& app, const Options& given) {
   if (has("--spin")) settings.rnic.spin = given.spin;
   if (has("--loops")) settings.rnic.loops = static_cast<unsigned>(given.loops);
   if (has("--congestion-control")) settings.rnic.congestion_control = given.congestion_control;
+  if (has("--transport")) settings.transport.transport = given.transport.transport;
+  if (has("--device")) settings.transport.device = given.transport.device;
+  if (const char* wrong = contradiction(settings.transport, settings.rnic)) return fail_usage(command, wrong);
   if (given.quiet) spdlog::set_level(spdlog::level::warn);
   if (!settings.listen) return fail_usage(command, "--listen HOST:PORT is missing");
   return serve(settings, command);
@@ -86,7 +90,7 @@ int run_target(const CLI::App& app, const Options& given) {
 void set_up_target(CLI::App& app, Run& run) {
   const auto options = std::make_shared<Options>();
   add_endpoint(app, "--listen", options->listen, "address to listen on; port 0 picks one");
-  add_word(app, "--transport", options->transport, {"rdmap"}, "rdmap: iWARP over TCP (KBTP 9.1)");
+  add_transport_options(app, options->transport);
   add_word(
       app, "--network", options->network, {"trusted", "untrusted"},
       "whether the network is trusted; the default is trusted on a loopback address, and it must be given "

@@ -220,8 +220,12 @@ Result<ServeSettings> read_root(const toml::table& root, const std::string& file
   reader.endpoint("listen", settings.listen);
   reader.endpoint("metrics", settings.metrics);
   std::string word;
-  if (reader.text("transport", word) && word != "rdmap")
-    reader.wrong_at_key("transport", "must be \"rdmap\", the only transport of this build");
+  if (reader.text("transport", word)) {
+    if (word != "rdmap" && word != "verbs")
+      reader.wrong_at_key("transport", "must be \"rdmap\" or \"verbs\"");
+    settings.transport.transport = word;
+  }
+  reader.text("device", settings.transport.device);
   if (reader.text("network", word)) {
     if (word != "trusted" && word != "untrusted")
       reader.wrong_at_key("network", "must be \"trusted\" or \"untrusted\"");

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "proto/target/config.h"
 #include "rdmap_binding/rnic/rnic.h"
+#include "tools/transport.h"
 
 namespace kbtp::tools {
 
@@ -24,7 +25,8 @@ struct ServeSettings {
   Network network = Network::unsaid;
   bool handles_given = false;  ///< otherwise there are as many as blocks
   target::TargetConfig target;
-  rnic::RnicOptions rnic;
+  TransportOptions transport;
+  rnic::RnicOptions rnic;  ///< of transport verbs: loops and spin alone
 };
 
 /// The settings of a file's text over the defaults. `name` stands in errors, each "NAME:LINE: what is wrong".
