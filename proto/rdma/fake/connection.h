@@ -137,6 +137,7 @@ class Endpoint final : public rdma::Stream, public std::enable_shared_from_this<
   void end_if_both_finished();
   void call_closed();
 
+  [[nodiscard]] Touched touches(Touched::What what) const { return {host_.index(), what}; }
   [[nodiscard]] bool infiniband() const { return scheduler_.options().rules == Rules::infiniband; }
   [[nodiscard]] Endpoint& other() const { return *connection_.ends[1 - side_]; }
   [[nodiscard]] std::shared_ptr<Connection> hold() const { return connection_.shared_from_this(); }
@@ -146,6 +147,10 @@ class Endpoint final : public rdma::Stream, public std::enable_shared_from_this<
   Side side_;
   Host& host_;
   FakeLoop& loop_;
+  Tag queue_tag_;       // pumping
+  Tag arrival_tag_;     // of what the peer has sent
+  Tag completion_tag_;  // of what was posted
+  Tag response_tag_;    // owed
   rdma::StreamHandler& handler_;
   rdma::StreamOptions options_;
   rdma::Capabilities capabilities_;

@@ -18,6 +18,10 @@ Endpoint::Endpoint(Connection& connection, Side side, Host& host, FakeLoop& loop
       side_(side),
       host_(host),
       loop_(loop),
+      queue_tag_{scheduler_.new_lane(), touches(Touched::What::sends)},
+      arrival_tag_{scheduler_.new_lane(), touches(Touched::What::tells)},
+      completion_tag_{scheduler_.new_lane(), touches(Touched::What::tells)},
+      response_tag_{scheduler_.new_lane(), touches(Touched::What::sends)},
       handler_(handler),
       options_(options),
       capabilities_(host.capabilities()),
@@ -42,7 +46,9 @@ Result<rdma::Region> Endpoint::register_region(const rdma::RegionSpec& spec) {
 
 void Endpoint::revoke(rdma::STag stag) {
   const auto region = host_.regions.find(stag);
-  if (region != host_.regions.end() && region->second.stream == this) host_.regions.erase(region);
+  if (region == host_.regions.end() || region->second.stream != this) return;
+  scheduler_.touch(host_.index(), Touched::What::works);
+  host_.regions.erase(region);
 }
 
 void Endpoint::set_stalled(bool stalled) {
@@ -82,6 +88,7 @@ void Endpoint::deliver(const MessagePtr& message) {
       return deliver_atomic_request(message);
     case Observed::Kind::read_response:
     case Observed::Kind::atomic_response:
+      scheduler_.touch(host_.index(), Touched::What::sends);
       --outstanding_reads_;
       message->posted->original = message->value;
       complete(message->posted);
@@ -148,6 +155,7 @@ bool Endpoint::place(Message& message, Piece& piece) {
     }
     destination = *region;
   }
+  scheduler_.touch(host_.index(), Touched::What::places);
   copy_to_shared(destination, piece.octets);  // right for every kind of content
   piece.placed = true;
   return true;
@@ -197,21 +205,27 @@ bool Endpoint::revoke_by_peer(rdma::STag stag) {
     terminate(Triple::rdmap_cannot_invalidate, "a Send with Invalidate names an STag that it may not revoke");
     return false;
   }
+  scheduler_.touch(host_.index(), Touched::What::works);
   host_.regions.erase(found);
   return true;
 }
 
 void Endpoint::owe(const MessagePtr& response) {
+  scheduler_.touch(host_.index(), Touched::What::sends);
   owed_.push_back(response);
   for (std::size_t i = 0; i < response->pieces.size(); ++i) {
-    scheduler_.soon([this, response, i, connection = hold()] {  // RFC 5040 5.5 rule 20: fetched in any order
-      if (!ended_ && !other().ended_) (void)source_piece(*response, response->pieces[i]);
-    });
+    scheduler_.soon(
+        [this, response, i, connection = hold()] {  // RFC 5040 5.5 rule 20: fetched in any order
+          if (!ended_ && !other().ended_) (void)source_piece(*response, response->pieces[i]);
+        },
+        {});
   }
-  scheduler_.soon([this, response, connection = hold()] {
-    response->ready = true;
-    if (!ended_) send_owed_responses();
-  });
+  scheduler_.soon(
+      [this, response, connection = hold()] {
+        response->ready = true;
+        if (!ended_) send_owed_responses();
+      },
+      response_tag_);
 }
 
 void Endpoint::deliver_read_request(const MessagePtr& message) {
@@ -244,6 +258,7 @@ void Endpoint::deliver_atomic_request(const MessagePtr& message) {
   if (reinterpret_cast<std::uintptr_t>(region->data()) % alignof(std::uint64_t) != 0) {
     return terminate(Triple::rdmap_unaligned_atomic, "an Atomic Request is not aligned");
   }
+  scheduler_.touch(host_.index(), Touched::What::works);
   auto& word = *reinterpret_cast<std::uint64_t*>(region->data());
   auto response = std::make_shared<Message>();
   response->kind = Observed::Kind::atomic_response;
@@ -283,9 +298,11 @@ void Connection::cut() {
   severed = true;
   for (const auto& side : ends) {
     side->wire_.clear();
-    scheduler.soon([side, connection = shared_from_this()] {
-      side->end({rdma::CloseReason::Kind::transport_lost, rdma::Phase::open, {}, "connection reset"});
-    });
+    scheduler.soon(
+        [side, connection = shared_from_this()] {
+          side->end({rdma::CloseReason::Kind::transport_lost, rdma::Phase::open, {}, "connection reset"});
+        },
+        side->queue_tag_);
   }
 }
 

@@ -51,10 +51,12 @@ void Endpoint::post(std::vector<rdma::WorkRequest> requests) {
 void Endpoint::pump() {
   if (pumping_ || ended_) return;
   pumping_ = true;
-  scheduler_.soon([this, connection = hold()] {
-    pumping_ = false;
-    if (!ended_) send_next();
-  });
+  scheduler_.soon(
+      [this, connection = hold()] {
+        pumping_ = false;
+        if (!ended_) send_next();
+      },
+      queue_tag_);
 }
 
 void Endpoint::send_next() {
@@ -103,9 +105,11 @@ void Endpoint::transmit(const std::shared_ptr<Posted>& posted) {
   auto message = std::make_shared<Message>();
   message->posted = posted;
   const auto complete_soon = [&] {
-    scheduler_.soon([this, posted, connection = hold()] {
-      if (!ended_) complete(posted);
-    });
+    scheduler_.soon(
+        [this, posted, connection = hold()] {
+          if (!ended_) complete(posted);
+        },
+        completion_tag_);
   };
   const auto write = [&](const rdma::Write& request, Observed::Kind kind) {
     message->kind = kind;
@@ -115,11 +119,13 @@ void Endpoint::transmit(const std::shared_ptr<Posted>& posted) {
     cut_into_pieces(*message);
     put_on_wire(message);
     for (std::size_t i = 0; i < message->pieces.size(); ++i) {
-      scheduler_.soon([this, message, i, connection = hold()] {
-        if (ended_ || other().ended_) return;
-        if (!source_piece(*message, message->pieces[i])) return;
-        scheduler_.soon([this, message, i, also = hold()] { other().place_early(message, i); });
-      });
+      scheduler_.soon(
+          [this, message, i, connection = hold()] {
+            if (ended_ || other().ended_) return;
+            if (!source_piece(*message, message->pieces[i])) return;
+            scheduler_.soon([this, message, i, also = hold()] { other().place_early(message, i); }, {});
+          },
+          {});
     }
   };
   const auto atomic = [&](const auto& request) {
@@ -132,11 +138,13 @@ void Endpoint::transmit(const std::shared_ptr<Posted>& posted) {
   // RFC 5040 5.5 rule 14, and "the provider needs the source no longer" of the seam: a Write completes once
   // all of its source has been read.
   const auto complete_write_soon = [&] {
-    scheduler_.soon([this, message, posted, connection = hold()] {
-      if (ended_) return;
-      for (auto& piece : message->pieces) (void)source_piece(*message, piece);
-      complete(posted);
-    });
+    scheduler_.soon(
+        [this, message, posted, connection = hold()] {
+          if (ended_) return;
+          for (auto& piece : message->pieces) (void)source_piece(*message, piece);
+          complete(posted);
+        },
+        completion_tag_);
   };
   std::visit(
       [&](const auto& request) {
@@ -194,17 +202,24 @@ void Endpoint::put_on_wire(const MessagePtr& message) {
   wire_.push_back(message);
   scheduler_.observed({message->kind, connection_.index, side_, message->payload, message->length,
                        message->remote, message->value, message->invalidate});
-  scheduler_.soon([this, message, connection = hold()] {
-    message->arrived = true;
-    other().receive_in_order();
-  });
+  scheduler_.soon(
+      [this, message, connection = hold()] {
+        message->arrived = true;
+        other().receive_in_order();
+      },
+      other().arrival_tag_);
 }
 
 void Endpoint::cut_into_pieces(Message& message) {
   const std::size_t size = message.length;
   if (size == 0) return;
   std::vector<std::size_t> cuts{0, size};
-  const std::uint64_t extra = scheduler_.below(scheduler_.options().max_pieces);
+  if (scheduler_.options().schedule != nullptr) {
+    const std::size_t count = std::min<std::size_t>(size, scheduler_.options().max_pieces);
+    for (std::size_t i = 1; i < count; ++i) cuts.push_back(size * i / count);
+  }
+  const std::uint64_t extra =
+      scheduler_.options().schedule != nullptr ? 0 : scheduler_.below(scheduler_.options().max_pieces);
   for (std::uint64_t i = 0; i < extra; ++i) cuts.push_back(scheduler_.below(size));
   std::sort(cuts.begin(), cuts.end());
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
@@ -225,6 +240,7 @@ bool Endpoint::source_piece(const Message& message, Piece& piece) {
     }
     source = *region;
   }
+  scheduler_.touch(host_.index(), Touched::What::reads);
   const auto part = source.subspan(piece.offset, piece.length);
   piece.octets.resize(part.size());
   copy_from_shared(piece.octets, part);  // right for every kind of content
@@ -276,9 +292,11 @@ void Endpoint::close(Duration linger) {
   loop_.call_at(scheduler_.now() + linger, [this, connection = hold()] {
     if (ended_) return;
     end({rdma::CloseReason::Kind::graceful, rdma::Phase::open, {}, "the peer did not finish in time"});
-    scheduler_.soon([this, also = hold()] {
-      other().end({rdma::CloseReason::Kind::transport_lost, rdma::Phase::open, {}, "connection reset"});
-    });
+    scheduler_.soon(
+        [this, also = hold()] {
+          other().end({rdma::CloseReason::Kind::transport_lost, rdma::Phase::open, {}, "connection reset"});
+        },
+        other().queue_tag_);
   });
   pump();
 }
@@ -286,14 +304,21 @@ void Endpoint::close(Duration linger) {
 void Endpoint::abort(std::string why) {
   if (ended_) return;
   end({rdma::CloseReason::Kind::local_error, rdma::Phase::open, {}, std::move(why)});
-  scheduler_.soon([this, connection = hold()] {
-    other().end({rdma::CloseReason::Kind::transport_lost, rdma::Phase::open, {}, "connection reset"});
-  });
+  scheduler_.soon(
+      [this, connection = hold()] {
+        other().end({rdma::CloseReason::Kind::transport_lost, rdma::Phase::open, {}, "connection reset"});
+      },
+      other().queue_tag_);
 }
 
 void Endpoint::end(rdma::CloseReason reason) {
   if (ended_) return;
   ended_ = true;
+  for (const Endpoint* end : {this, &other()}) {
+    scheduler_.touch(end->host_.index(), Touched::What::sends);
+    scheduler_.touch(end->host_.index(), Touched::What::tells);
+    scheduler_.touch(end->host_.index(), Touched::What::works);
+  }
   reason_ = std::move(reason);
   host_.drop_regions_of(*this);
   queue_.clear();

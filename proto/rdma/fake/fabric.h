@@ -31,6 +31,7 @@ namespace kbtp::fake {
 
 class Host;
 class Connection;
+class Schedule;
 class Scheduler;
 
 enum class Rules : std::uint8_t {
@@ -43,6 +44,9 @@ struct FabricOptions {
   Rules rules = Rules::rdmap;
   Duration max_delay = std::chrono::microseconds(20);  ///< usual bound of each single delay
   std::uint32_t max_pieces = 4;                        ///< of one Write or Read Response
+  /// Chooses the order of events instead of chance; then a Write or Read Response has max_pieces pieces of
+  /// about one size. Outlives the fabric.
+  Schedule* schedule = nullptr;
 };
 
 struct HostOptions {

@@ -26,7 +26,7 @@ class FakeListener final : public rdma::Listener {
 Host::Host(Fabric& fabric, std::size_t index, const HostOptions& options)
     : fabric_(fabric), scheduler_(*fabric.scheduler_), index_(index), options_(options) {
   for (std::size_t i = 0; i < std::max<std::size_t>(1, options.loops); ++i) {
-    loops_.push_back(std::make_unique<FakeLoop>(scheduler_));
+    loops_.push_back(std::make_unique<FakeLoop>(scheduler_, index));
   }
 }
 
@@ -76,15 +76,16 @@ void Host::connect(const SocketAddress& to, std::size_t loop_index, rdma::Stream
     return;
   }
   const SocketAddress local = address(next_port_++);
-  scheduler_.soon([this, to, local, refuse, &loop, &handler, options = std::move(options)] {
-    for (const auto& host : fabric_.hosts_) {
-      if (host->address(0).host() != to.host()) continue;
-      if (!host->listeners.contains(to.port())) break;
-      host->answer(*this, local, to, loop, options, handler);
-      return;
-    }
-    refuse({rdma::CloseReason::Kind::refused, rdma::Phase::tcp, {}, "connection refused"});
-  });
+  scheduler_.after(scheduler_.delay(),
+                   [this, to, local, refuse, &loop, &handler, options = std::move(options)] {
+                     for (const auto& host : fabric_.hosts_) {
+                       if (host->address(0).host() != to.host()) continue;
+                       if (!host->listeners.contains(to.port())) break;
+                       host->answer(*this, local, to, loop, options, handler);
+                       return;
+                     }
+                     refuse({rdma::CloseReason::Kind::refused, rdma::Phase::tcp, {}, "connection refused"});
+                   });
 }
 
 void Host::answer(Host& initiator, const SocketAddress& local, const SocketAddress& to, FakeLoop& loop,

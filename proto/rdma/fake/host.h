@@ -37,6 +37,7 @@ class Host final : public rdma::Provider {
                rdma::StreamHandler& handler) override;
   std::uint64_t fetch_add_local(std::uint64_t& word, std::uint64_t add, std::uint64_t mask) override;
 
+  [[nodiscard]] std::size_t index() const { return index_; }
   [[nodiscard]] SocketAddress address(std::uint16_t port) const;
   [[nodiscard]] Result<rdma::Region> add_region(const RegionRecord& record);
   void drop_regions_of(const Endpoint& stream);

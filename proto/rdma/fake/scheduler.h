@@ -7,14 +7,22 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <vector>
 
 #include "proto/rdma/fake/fabric.h"
+#include "proto/rdma/fake/schedule.h"
 #include "proto/rdma/loop.h"
 
 namespace kbtp::fake {
+
+/// What an event is, where a Schedule chooses. Events of one lane keep their order; 0 is none.
+struct Tag {
+  std::uint64_t lane = 0;
+  Touched touched;
+};
 
 class Scheduler {
  public:
@@ -29,9 +37,14 @@ class Scheduler {
   /// Usually up to max_delay, now and then eight times that.
   [[nodiscard]] Duration delay();
 
-  void at(TimePoint when, rdma::Task task) { events_.emplace(std::pair{when, ++sequence_}, std::move(task)); }
+  void at(TimePoint when, rdma::Task task, const Tag& tag = {}) {
+    events_.emplace(std::pair{when, ++sequence_}, Event{std::move(task), tag});
+  }
   void after(Duration time, rdma::Task task) { at(now_ + time, std::move(task)); }
-  void soon(rdma::Task task) { after(delay(), std::move(task)); }
+  void soon(rdma::Task task, const Tag& tag) { at(now_ + delay(), std::move(task), tag); }
+  [[nodiscard]] std::uint64_t new_lane() { return ++lanes_; }
+  /// The event that happens now touches this, too.
+  void touch(std::size_t host, Touched::What what) { touched_ |= Touched(host, what); }
 
   bool step();
   [[nodiscard]] TimePoint next() const { return events_.empty() ? kNever : events_.begin()->first.first; }
@@ -47,16 +60,28 @@ class Scheduler {
   std::set<std::uint16_t> black_holes;
 
  private:
+  struct Event {
+    rdma::Task task;
+    Tag tag;
+  };
+  using Events = std::map<std::pair<TimePoint, std::uint64_t>, Event>;
+  [[nodiscard]] std::optional<Events::iterator> chosen();
+
   FabricOptions options_;
   std::mt19937_64 random_;
   TimePoint now_{std::chrono::seconds(1)};
   std::uint64_t sequence_ = 0;
-  std::map<std::pair<TimePoint, std::uint64_t>, rdma::Task> events_;
+  std::uint64_t lanes_ = 0;
+  Touched touched_;
+  Events events_;
 };
 
 class FakeLoop final : public rdma::Loop {
  public:
-  explicit FakeLoop(Scheduler& scheduler) : scheduler_(scheduler) {}
+  FakeLoop(Scheduler& scheduler, std::size_t host)
+      : scheduler_(scheduler),
+        tag_{scheduler.new_lane(), Touched(host, Touched::What::sends) | Touched(host, Touched::What::tells) |
+                                       Touched(host, Touched::What::works)} {}
 
   [[nodiscard]] TimePoint now() const override { return scheduler_.now(); }
   void post(rdma::Task task) override;
@@ -68,6 +93,7 @@ class FakeLoop final : public rdma::Loop {
   void run(const rdma::Task& task);
 
   Scheduler& scheduler_;
+  Tag tag_;
   std::deque<rdma::Task> tasks_;
   std::map<rdma::TimerId, rdma::Task> timers_;
   std::uint64_t next_timer_ = 1;
