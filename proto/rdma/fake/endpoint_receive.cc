@@ -214,11 +214,9 @@ void Endpoint::owe(const MessagePtr& response) {
   scheduler_.touch(host_.index(), Touched::What::sends);
   owed_.push_back(response);
   for (std::size_t i = 0; i < response->pieces.size(); ++i) {
-    scheduler_.soon(
-        [this, response, i, connection = hold()] {  // RFC 5040 5.5 rule 20: fetched in any order
-          if (!ended_ && !other().ended_) (void)source_piece(*response, response->pieces[i]);
-        },
-        {});
+    scheduler_.soon([this, response, i, connection = hold()] {  // RFC 5040 5.5 rule 20: fetched in any order
+      if (!ended_ && !other().ended_) (void)source_piece(*response, response->pieces[i]);
+    });
   }
   scheduler_.soon(
       [this, response, connection = hold()] {

@@ -119,13 +119,11 @@ void Endpoint::transmit(const std::shared_ptr<Posted>& posted) {
     cut_into_pieces(*message);
     put_on_wire(message);
     for (std::size_t i = 0; i < message->pieces.size(); ++i) {
-      scheduler_.soon(
-          [this, message, i, connection = hold()] {
-            if (ended_ || other().ended_) return;
-            if (!source_piece(*message, message->pieces[i])) return;
-            scheduler_.soon([this, message, i, also = hold()] { other().place_early(message, i); }, {});
-          },
-          {});
+      scheduler_.soon([this, message, i, connection = hold()] {
+        if (ended_ || other().ended_) return;
+        if (!source_piece(*message, message->pieces[i])) return;
+        scheduler_.soon([this, message, i, also = hold()] { other().place_early(message, i); }, {});
+      });
     }
   };
   const auto atomic = [&](const auto& request) {

@@ -41,7 +41,7 @@ class Scheduler {
     events_.emplace(std::pair{when, ++sequence_}, Event{std::move(task), tag});
   }
   void after(Duration time, rdma::Task task) { at(now_ + time, std::move(task)); }
-  void soon(rdma::Task task, const Tag& tag) { at(now_ + delay(), std::move(task), tag); }
+  void soon(rdma::Task task, const Tag& tag = {}) { at(now_ + delay(), std::move(task), tag); }
   [[nodiscard]] std::uint64_t new_lane() { return ++lanes_; }
   /// The event that happens now touches this, too.
   void touch(std::size_t host, Touched::What what) { touched_ |= Touched(host, what); }
@@ -78,7 +78,7 @@ class Scheduler {
 
 class FakeLoop final : public rdma::Loop {
  public:
-  FakeLoop(Scheduler& scheduler, std::size_t host)
+  explicit FakeLoop(Scheduler& scheduler, std::size_t host = 0)
       : scheduler_(scheduler),
         tag_{scheduler.new_lane(), Touched(host, Touched::What::sends) | Touched(host, Touched::What::tells) |
                                        Touched(host, Touched::What::works)} {}
