@@ -2,13 +2,13 @@
 # Builds preset `fuzz` and runs each fuzzer for SECONDS from its committed corpus, which stays as it is.
 # Fails on a finding; prints the lines of the decoders that a fuzzer and its corpus reached.
 #
-#   fuzz/run.sh SECONDS [NAME...]        NAME: mpa ddp rdmap engine kbtp ib esp trace; all of them without one
+#   fuzz/run.sh SECONDS [NAME...]        NAME: mpa ddp rdmap engine kbtp ib esp segments trace; all of them without one
 #
 # KBTP_FUZZ_BUILD names another build folder, KBTP_FUZZ_JOBS how many compilers run at once.
 set -eu
 
 usage() {
-  echo "usage: fuzz/run.sh SECONDS [NAME...]   (NAME: mpa ddp rdmap engine kbtp ib esp trace)" >&2
+  echo "usage: fuzz/run.sh SECONDS [NAME...]   (NAME: mpa ddp rdmap engine kbtp ib esp segments trace)" >&2
   exit 2
 }
 
@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 seconds=$1
 shift
 case $seconds in '' | *[!0-9]*) usage ;; esac
-[ $# -gt 0 ] || set -- mpa ddp rdmap engine kbtp ib esp trace
+[ $# -gt 0 ] || set -- mpa ddp rdmap engine kbtp ib esp segments trace
 
 build=${KBTP_FUZZ_BUILD:-build/fuzz}
 targets=
@@ -56,7 +56,7 @@ for name; do
   case $name in
     kbtp) room=proto/wire ;;
     ib) room=ib_binding/wire ;;
-    esp | trace) room=pcap ;;
+    esp | segments | trace) room=pcap ;;
     engine) room=rdmap_binding/rnic ;;
     *) room=rdmap_binding/$name ;;
   esac

@@ -33,7 +33,7 @@ consteval const FieldInfo* f(std::string_view name) { return field_of(kFields, n
 
 constexpr std::size_t kMostOpen = 4096;
 constexpr std::size_t kMostHandles = 65536;
-constexpr std::size_t kMostHeld = std::size_t{96} << 20;  // octets of memory, of all connections
+constexpr std::size_t kMostHeld = std::size_t{80} << 20;  // octets of memory, of all connections
 
 /// A Read or Atomic Request that is not answered yet.
 struct OneSided {

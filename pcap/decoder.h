@@ -63,7 +63,7 @@ class Observer {
 
 /// Bounds of what a Decoder holds.
 struct DecoderLimits {
-  std::size_t connections = 65536;  ///< beyond it the one that was silent longest ends
+  std::size_t connections = 32768;  ///< beyond it the one that was silent longest ends
   /// Memory of all connections together, likewise: their state, octets behind gaps, messages put together.
   std::size_t held_octets = std::size_t{128} << 20;
   // Both count for TCP connections and for queue pairs, each by themselves.

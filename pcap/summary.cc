@@ -89,16 +89,29 @@ void Summary::frame(const FrameView& frame) {
   wire_octets_ += frame.wire_length;
 }
 
+void Summary::count(const ConnectionInfo& connection) {
+  if (connection.transport != Transport::tcp) ++queue_pairs_;
+  if (connection.transport == Transport::infiniband) ++native_;
+}
+
+void Summary::find(const ConnectionInfo& connection, const Event& event) {
+  last_number_ = connection.number;
+  if (streams_.size() >= kMostStreams && !streams_.contains(connection.number)) {
+    last_ = &rest_;
+    return;
+  }
+  const auto [at, fresh] = streams_.try_emplace(connection.number);
+  last_ = &at->second;
+  if (!fresh) return;
+  last_->info = connection;
+  count(connection);
+  last_->first_ns = event.first.time_ns;
+}
+
 void Summary::event(const ConnectionInfo& connection, const Event& event, const Annotation& annotation,
                     const std::optional<Answered>& answered) {
-  const auto [at, fresh] = streams_.try_emplace(connection.number);
-  Stream& stream = at->second;
-  if (fresh) {
-    stream.info = connection;
-    if (connection.transport != Transport::tcp) ++queue_pairs_;
-    if (connection.transport == Transport::infiniband) ++native_;
-    stream.first_ns = event.first.time_ns;
-  }
+  if (last_ == nullptr || last_number_ != connection.number) find(connection, event);
+  Stream& stream = *last_;
   stream.last_ns = std::max(stream.last_ns, event.frame.time_ns);
   Direction& direction = stream.by_side[static_cast<std::size_t>(event.from)];
   if (connection.transport == Transport::tcp)
@@ -140,7 +153,13 @@ void Summary::event(const ConnectionInfo& connection, const Event& event, const 
 void Summary::end(const ConnectionInfo& connection) {
   connections_ = std::max(connections_, connection.number);
   const auto at = streams_.find(connection.number);
-  if (at != streams_.end()) at->second.info = connection;
+  if (at != streams_.end()) {
+    at->second.info = connection;
+  } else if (streams_.size() >= kMostStreams &&
+             (connection.is_iwarp || connection.transport != Transport::tcp)) {
+    ++more_;
+    count(connection);
+  }
 }
 
 std::string Summary::text(std::size_t most_streams) const {
@@ -148,7 +167,7 @@ std::string Summary::text(std::size_t most_streams) const {
   std::string out =
       fmt::format("{}, {} on the wire, in {:.6f} s; {}, {} of them iWARP", counted(frames_, "frame"),
                   octets(wire_octets_), took, counted(connections_ - queue_pairs_, "TCP connection"),
-                  streams_.size() - queue_pairs_);
+                  streams_.size() + more_ - queue_pairs_);
   if (queue_pairs_ != native_) out += "; " + counted(queue_pairs_ - native_, "RoCE conversation");
   if (native_ != 0) out += "; " + counted(native_, "InfiniBand conversation");
   out += '\n';
@@ -166,7 +185,7 @@ void Summary::append_streams(std::string& out, std::size_t most) const {
   std::size_t told = 0;
   for (const auto& [number, stream] : streams_) {
     if (told++ == most) {
-      fmt::format_to(to, "  ... and {} more\n", streams_.size() - most);
+      fmt::format_to(to, "  ... and {} more\n", streams_.size() + more_ - most);
       break;
     }
     Direction sum;

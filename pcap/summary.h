@@ -1,5 +1,5 @@
 // A capture in a page: its streams, how the operations on them went, and what was found. Memory does not
-// depend on the length of the capture, only on its streams. One thread.
+// depend on the length of the capture. One thread.
 
 #pragma once
 
@@ -66,6 +66,11 @@ class Summary {
     std::string text;
   };
 
+  static constexpr std::size_t kMostStreams = 16384;  ///< of which more than their number is kept
+
+  void count(const ConnectionInfo& connection);
+  /// Makes the stream of the event the last one.
+  void find(const ConnectionInfo& connection, const Event& event);
   void append_streams(std::string& out, std::size_t most) const;
   void append_operations(std::string& out) const;
   void append_findings(std::string& out) const;
@@ -77,6 +82,10 @@ class Summary {
   std::uint64_t queue_pairs_ = 0;            ///< of these, pairs of queue pairs
   std::uint64_t native_ = 0;                 ///< of these, on InfiniBand's own link
   std::map<std::uint64_t, Stream> streams_;  ///< those that are iWARP or RoCE, by number
+  std::uint64_t last_number_ = 0;            ///< of `last_`
+  Stream* last_ = nullptr;                   ///< of the last event
+  Stream rest_;                              ///< of all that are not in streams_, together
+  std::uint64_t more_ = 0;                   ///< of these, that have ended
   std::map<std::string, Operations, std::less<>> operations_;
   Carried sends_, writes_;
   std::map<std::string_view, Found> found_;  ///< by Finding::kind

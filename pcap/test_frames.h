@@ -108,8 +108,8 @@ inline Bytes ethernet(std::uint16_t type, Octets payload) {
 class Conversation {
  public:
   explicit Conversation(std::uint32_t client_isn = 1000, std::uint32_t server_isn = 0xFFFFFF00,
-                        std::uint16_t client_port = 40000)
-      : client_(v4(1, client_port)), server_(v4(2, 7420)), next_{client_isn, server_isn} {}
+                        std::uint16_t client_port = 40000, std::uint8_t client = 1)
+      : client_(v4(client, client_port)), server_(v4(2, 7420)), next_{client_isn, server_isn} {}
 
   void open() {
     add(true, kSyn, {});
