@@ -211,7 +211,7 @@ bool Connection::poll(std::size_t most) {
 void Connection::on_work_completion(const ibv_wc& completion) {
   if (completion.status == IBV_WC_SUCCESS) {
     if ((completion.wr_id & kReceive) != 0) return on_receive(completion);
-    return queue_->ended();
+    return queue_->ended(completion.wr_id);
   }
   const StatusMeaning& meaning = meaning_of(completion.status);
   if (completion.status != IBV_WC_WR_FLUSH_ERR) {

@@ -275,10 +275,10 @@ std::optional<Order> WorkQueue::order(Begun& begun, const Window& window) {
   return order;
 }
 
-void WorkQueue::ended() {
-  const Flying flying = flying_.front();
-  flying_.pop_front();
-  ++orders_ended_;
+void WorkQueue::ended(std::uint64_t order) {
+  if (order < orders_ended_ || order - orders_ended_ >= flying_.size()) return;
+  Flying& flying = flying_[order - orders_ended_];
+  if (std::exchange(flying.ended, true)) return;
   if (flying.answered) --answers_due_;
   Begun& of = begun(flying.number);
   --of.orders;
@@ -291,8 +291,11 @@ void WorkQueue::ended() {
       std::memcpy(flying.sink.data(), flying.staged.data(), flying.sink.size());
     }
   }
-  if (flying.place == Place::out_staging) out_.give_back();
-  if (flying.place == Place::in_staging) in_.give_back();
+  // The rings are given back in the order in which they were taken.
+  for (; !flying_.empty() && flying_.front().ended; flying_.pop_front(), ++orders_ended_) {
+    if (flying_.front().place == Place::out_staging) out_.give_back();
+    if (flying_.front().place == Place::in_staging) in_.give_back();
+  }
 }
 
 std::optional<Ended> WorkQueue::take() {

@@ -83,8 +83,11 @@ class WorkQueue {
   void set_ord(std::uint32_t ord) { limits_.ord = ord; }
 
   [[nodiscard]] std::optional<Order> next();
-  /// The oldest order has ended well; a Read's octets are in its sink now.
-  void ended();
+  /// An order has ended well, the one that next() gave as the `order`-th, counted from 0; a Read's octets are
+  /// in its sink now. Siw tells of a Send before it tells of a Read that was posted in front of it.
+  void ended(std::uint64_t order);
+  /// The oldest one that has not ended.
+  void ended() { ended(orders_ended_); }
   [[nodiscard]] std::optional<Ended> take();
   /// Nothing more reaches the device: everything that is left is told as flushed by take().
   void flush();
@@ -122,6 +125,7 @@ class WorkQueue {
     MutableOctets staged;
     MutableOctets sink;
     bool shared_sink = false;
+    bool ended = false;
   };
 
   [[nodiscard]] const char* objection(const rdma::WorkRequest& request) const;
@@ -151,7 +155,7 @@ class WorkQueue {
   std::uint64_t first_ = 0;  // number of begun_.front()
   std::deque<Flying> flying_;
   std::uint32_t answers_due_ = 0;
-  std::uint64_t orders_ended_ = 0;
+  std::uint64_t orders_ended_ = 0;  // number of flying_.front()
   bool closed_ = false;
   bool flushed_ = false;
 };
