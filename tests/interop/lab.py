@@ -52,7 +52,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--memory", type=int, default=512, help="MiB of a guest (default: %(default)s)")
     parser.add_argument("--mtu", type=int, default=1500)
     parser.add_argument("--no-retry", action="store_true", help="a guest that dies is not tried once more")
-    return parser.parse_args()
+    return parser.parse_intermixed_args()  # the command may stand behind the options
 
 
 def say(text: str) -> None:
