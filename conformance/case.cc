@@ -16,6 +16,8 @@ std::string_view to_string(Capability capability) {
       return "named initiators";
     case Capability::foreign_domain:
       return "second trust domain";
+    case Capability::untrusted:
+      return "untrusted identity";
   }
   return "";
 }
@@ -24,7 +26,7 @@ std::span<const Case> cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> out;
     for (auto&& group : {groups::load(), groups::store(), groups::allocation(), groups::message(),
-                         groups::mpa(), groups::ddp(), groups::rdmap()})
+                         groups::mpa(), groups::mpa_stream(), groups::ddp(), groups::rdmap()})
       out.insert(out.end(), group.begin(), group.end());
     return out;
   }();

@@ -16,6 +16,7 @@ enum class Capability : std::uint8_t {
   inline_data,     ///< HELLO_ACK.Max Inline Length above 0
   identities,      ///< identities that the target is known to be configured with
   foreign_domain,  ///< one of them in another trust domain
+  untrusted,       ///< an identity that the suite cannot prove
 };
 [[nodiscard]] std::string_view to_string(Capability capability);
 
@@ -46,6 +47,7 @@ namespace groups {
 [[nodiscard]] std::vector<Case> allocation();
 [[nodiscard]] std::vector<Case> message();
 [[nodiscard]] std::vector<Case> mpa();
+[[nodiscard]] std::vector<Case> mpa_stream();
 [[nodiscard]] std::vector<Case> ddp();
 [[nodiscard]] std::vector<Case> rdmap();
 }  // namespace groups

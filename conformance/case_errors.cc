@@ -25,14 +25,15 @@ Bait bait(Session& session) {
 }
 
 void provoke(Scene& scene, Session& session, std::string rule, Octets bad, const std::vector<Triple>& due,
-             const std::vector<Triple>& tolerated, std::string rule_of_what_follows) {
+             const std::vector<Triple>& tolerated, std::string rule_of_what_follows,
+             const std::vector<Triple>& without) {
   if (scene.stopped()) return;
   RawPeer& peer = session.peer();
   peer.send_fpdu(bad);
   const RequestId behind = session.free(session.handle(1));
   peer.wait_for_end();
   const ConnectionIndex c = session.index();
-  scene.expect(terminates(std::move(rule), c, due, tolerated));
+  scene.expect(terminates(std::move(rule), c, due, tolerated, without));
   scene.expect(falls_silent("RFC5040-5.4-04", c));
   scene.expect(stays_unanswered(std::move(rule_of_what_follows), c, behind));
 }

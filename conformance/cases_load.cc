@@ -134,7 +134,7 @@ void invisible(Scene& s) {
   s.stimulus("LOAD of a sealed block by a session of another trust domain");
   Session& a = s.session();
   bind_block(s, a, a.handle(0), pattern(9, 600));
-  Session& b = s.session({.quota = 0, .handles = 0, .identity = s.surroundings().identities.foreign});
+  Session& b = s.session({.quota = 0, .handles = 0, .identity = s.surroundings().profile.identities.foreign});
   if (s.stopped()) return;
   const ExposedBuffer& sink = b.peer().expose(1024);
   const RequestId id = b.load(a.handle(0), sink);

@@ -129,7 +129,7 @@ void completion_from_initiator(Scene& s) {
   wire::Completion completion;
   completion.request_id = random_u64();
   completion.handle = a.handle(0);
-  a.send_message(wire::encode(completion, s.surroundings().assignment));
+  a.send_message(wire::encode(completion, s.surroundings().profile.assignment));
   a.peer().wait_for_end();
   s.expect(disconnects("G-38", a.index()));
   s.expect(stays_unanswered("G-38", a.index(), completion.request_id));
@@ -144,7 +144,7 @@ void request_before_hello(Scene& s) {
   wire::Load load;
   load.head = {.request_id = random_u64(), .handle = 0};
   load.destination = {1, 0, 64};
-  peer.send_fpdu(peer.next_send(wire::encode(load, s.surroundings().assignment)));
+  peer.send_fpdu(peer.next_send(wire::encode(load, s.surroundings().profile.assignment)));
   peer.wait_for_end();
   s.expect(disconnects("G-05", c));
   s.expect(stays_unanswered("G-05", c, load.head.request_id));
@@ -159,7 +159,7 @@ void second_hello(Scene& s) {
   hello.quota = 1;
   hello.handle_count = 1;
   hello.receive_size = wire::kInitialReceiveSize;
-  a.send_message(wire::encode(hello, s.surroundings().assignment));
+  a.send_message(wire::encode(hello, s.surroundings().profile.assignment));
   a.peer().wait_for_end();
   s.expect(disconnects("G-05", a.index()));
 }
@@ -177,7 +177,7 @@ void identity_returns(Scene& s) {
       "a named initiator binds a block and disconnects; another one of its trust domain loads it and tries "
       "to free "
       "it; the first one returns, loads it and frees it");
-  const Identities& who = s.surroundings().identities;
+  const Identities& who = s.surroundings().profile.identities;
   const auto data = pattern(74, 400);
   Session& first = s.session({.quota = 1, .handles = 1, .identity = who.first});
   if (s.stopped()) return;
@@ -199,6 +199,14 @@ void identity_returns(Scene& s) {
   const RequestId freed = again.free(handle);
   again.await(freed);
   s.expect(completes("G-24", again.index(), freed, Status::success));
+}
+
+void untrusted_identity(Scene& s) {
+  s.stimulus("a HELLO with an identity that the target knows, from an address that does not prove it");
+  Session& a = s.connection();
+  if (s.stopped()) return;
+  a.open({.quota = 1, .handles = 1, .identity = s.surroundings().profile.identities.untrusted});
+  s.expect(refuses_session("G-51", a.index(), Status::access_denied));
 }
 
 }  // namespace
@@ -243,6 +251,11 @@ std::vector<Case> message() {
        Capability::identities,
        "a named initiator finds its blocks again",
        identity_returns},
+      {"kbtp.hello.untrusted-identity",
+       {"G-51"},
+       Capability::untrusted,
+       "an identity counts only with its proof",
+       untrusted_identity},
       {"kbtp.hello.no-record-completion",
        {"KBTP-6.5-06"},
        Capability::none,

@@ -160,7 +160,7 @@ void first_fpdu_damaged(Scene& s) {
   if (s.stopped()) return;
   wire::Hello hello;
   hello.request_id = 1;
-  peer.send_damaged_fpdu(peer.next_send(wire::encode(hello, s.surroundings().assignment)));
+  peer.send_damaged_fpdu(peer.next_send(wire::encode(hello, s.surroundings().profile.assignment)));
   peer.wait_for_end();
   s.expect(disconnects("RFC5044-7.1.2-11", c, true));
   s.expect(sends_no_fpdu("RFC5044-7.1.2-11", c));
@@ -191,7 +191,7 @@ void segmentation(Scene& s) {
   hello.receive_size = wire::kInitialReceiveSize;
   hello.quota = 1;
   hello.handle_count = 1;
-  const auto& assignment = s.surroundings().assignment;
+  const auto& assignment = s.surroundings().profile.assignment;
   peer.pump([&] { return peer.in_operation(); });
   peer.send_one_by_one(peer.framed(peer.next_send(wire::encode(hello, assignment))));
   peer.pump([&] { return !peer.messages().empty(); });

@@ -43,6 +43,49 @@ void read_unknown_stag(Scene& s) {
   s.expect(copies_headers("RFC5040-7.1-04", a.index(), header_of(bad), to_vector(rdmap::encode(request))));
 }
 
+void read_without_right(Scene& s) {
+  s.stimulus("a Read Request for the sink of the target's own Read, which nobody was given for reading");
+  Session& a = s.session();
+  if (s.stopped()) return;
+  RawPeer& peer = a.peer();
+  peer.hold_reads(true);
+  a.alloc_store(a.handle(0), peer.expose(2048), {});
+  s.need(peer.pump([&] { return !peer.pending_reads().empty(); }),
+         "the target did not ask for the data of the store");
+  if (s.stopped()) return;
+  const rdmap::ReadRequest& due = peer.pending_reads().front();
+  const ExposedBuffer& sink = peer.expose(64);
+  peer.send_fpdu(peer.next_read_request({sink.stag, sink.tagged_offset, 16, due.sink_stag, due.sink_to}));
+  peer.pump([&] { return peer.ended() || peer.read_responses() > 0; });
+  // A sink that is no region at all is an invalid STag.
+  s.expect(terminates("RFC5040-7.2-11", a.index(), {{0, 1, 0x02}, {0, 1, 0x00}}));
+  s.expect(answers_no_read("RFC5040-7.2-11", a.index()));
+}
+
+void read_on_queue_0(Scene& s) {
+  s.stimulus("a Read Request of no octets on queue 0");
+  Session& a = working_session(s);
+  if (s.stopped()) return;
+  auto header = rdmap::make_untagged(Opcode::read_request, 1);
+  header.queue_number = 0;
+  a.peer().send_fpdu(ulpdu(header, rdmap::encode(rdmap::ReadRequest{0x7654'3210, 0x77, 0, 0, 0})));
+  a.peer().pump([&] { return a.peer().ended() || a.peer().read_responses() > 0; });
+  s.expect(
+      terminates("RFC5040-5.2.1-03", a.index(), {{0, 2, 0x06}, {1, 2, 0x01}}, {{1, 2, 0x03}, {0, 2, 0xFF}}));
+  s.expect(answers_no_read("RFC5040-5.2.1-03", a.index()));
+}
+
+void terminate_layout(Scene& s) {
+  s.stimulus("a Send on queue number 77");
+  Session& a = working_session(s);
+  if (s.stopped()) return;
+  auto header = rdmap::make_untagged(Opcode::send, a.peer().next_msn());
+  header.queue_number = 77;
+  a.peer().send_fpdu(ulpdu(header, bait(a).octets));
+  a.peer().wait_for_end();
+  s.expect(terminates_with_octets("RFC5040-4.8-01", a.index(), 0x1201'C000));
+}
+
 void empty_read(Scene& s) {
   s.stimulus("a Read Request for no octets of a made-up STag, and a request behind it");
   Session& a = working_session(s);
@@ -65,7 +108,7 @@ void atomic_unknown_stag(Scene& s) {
   request.remote_to = 0x1000;
   request.add_or_swap_data = 1;
   const auto bad = ulpdu(rdmap::make_untagged(Opcode::atomic_request, 1), rdmap::encode(request));
-  provoke(s, a, "RFC7306-8.2-03", bad, {{0, 1, 0x00}}, {{1, 1, 0x00}, {0, 2, 0x06}});
+  provoke(s, a, "RFC7306-8.2-03", bad, {{0, 1, 0x00}}, {{1, 1, 0x00}}, "RFC5040-7-01", {{0, 2, 0x06}});
   s.expect(answers_no_read("RFC7306-8.2-03", a.index()));
 }
 
@@ -153,6 +196,21 @@ std::vector<Case> rdmap() {
        Capability::none,
        "a Read needs a valid STag, and the Terminate shows the request",
        read_unknown_stag},
+      {"rdmap.read.without-right",
+       {"RFC5040-7.2-11"},
+       Capability::none,
+       "only what is open for reading is read",
+       read_without_right},
+      {"rdmap.read.queue-0",
+       {"RFC5040-5.2.1-03"},
+       Capability::none,
+       "a Read Request belongs to queue 1",
+       read_on_queue_0},
+      {"rdmap.terminate.layout",
+       {"RFC5040-4.8-01"},
+       Capability::none,
+       "the fields of a Terminate stand where RFC 5040 4.8 has them",
+       terminate_layout},
       {"rdmap.read.empty",
        {"RFC5040-5.2.1-09"},
        Capability::none,

@@ -166,6 +166,11 @@ constexpr Rule kRules[] = {
      "A named initiator binds a block and disconnects; another one tries to free it; the first returns and "
      "loads it.",
      "HELLO_ACK with another range or Usage 0, a block that is gone, or SUCCESS for the stranger."},
+    {"G-51", implied, "target", "3.4, 4 (gap)",
+     "An identity counts only when the target knows it and something proves it; the initiator's word is not "
+     "enough.",
+     "A HELLO with an identity whose proof, an address, is not the suite's.",
+     "HELLO_ACK with SUCCESS: whoever knows a UUID gets another initiator's blocks."},
     {"G-52", implied, "target", "6.2 (gap), RFC 5042 6.2.2",
      "The buffer that the target names as the sink of its RDMA Read takes the matching Read Response only.",
      "While a Read Request of the target is open, an RDMA Write is sent to its sink STag; the block must not "

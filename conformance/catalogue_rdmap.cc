@@ -12,8 +12,17 @@ constexpr Rule kRules[] = {
     {"RFC5040-4.1-06", must, "both", "RFC 5040 4.1",
      "The reserved bits of the RDMAP control octet are not looked at.",
      "A request travels in a Send with both reserved bits set.", "A Terminate, a close or no answer."},
+    {"RFC5040-4.8-01", must, "sender", "RFC 5040 4.8",
+     "A Terminate begins with its control field: layer and error type in the first octet, the code, then M, "
+     "D and R "
+     "in the high bits of the third.",
+     "A Send on queue number 77; the answer is known to the bit.",
+     "Anything but the octets 12 01 C0 00, such as 21 01 03 00 of a machine that laid out bit fields its own "
+     "way."},
     {"RFC5040-4.8-04", must, "sender", "RFC 5040 4.8", "The thirteen reserved bits of a Terminate are zero.",
      "The Terminates that other stimuli provoke.", "A reserved bit set."},
+    {"RFC5040-5.2.1-03", implied, "responder", "RFC 5040 5.2.1", "A bad Read Request is told as an error.",
+     "A Read Request of no octets on queue 0.", "A Read Response."},
     {"RFC5040-5.2.1-09", must_not, "responder", "RFC 5040 5.2.1",
      "Source STag and Tagged Offset of a Read Request of no octets are not validated; it is answered with a "
      "Read Response of no octets.",
@@ -50,6 +59,9 @@ constexpr Rule kRules[] = {
     {"RFC5040-7.2-06", must, "responder", "RFC 5040 7.2", "The source STag of a Read Request is valid.",
      "A Read Request for an STag that the target never told.",
      "A Terminate other than 0/1/00, or a Read Response with octets."},
+    {"RFC5040-7.2-11", implied, "responder", "RFC 5040 7.2", "Reading without the right to read is an error.",
+     "A Read Request for the sink of a Read that the target itself has under way.",
+     "A Read Response: memory that was opened for writing only is read. This is a security hole."},
     {"RFC7306-8.2-03", implied, "responder", "RFC 7306 8.2",
      "The STag of an Atomic Request is checked as that of a Read Request.",
      "A FetchAdd on an STag that the target never told.",

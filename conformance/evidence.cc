@@ -16,21 +16,39 @@ SetupFrame read_setup(Octets octets, std::size_t position, std::uint64_t frame) 
   ByteReader reader(octets);
   reader.skip(16);
   const std::uint8_t flags = reader.u8();
+  setup.markers = (flags & 0x80) != 0;
+  setup.crc = (flags & 0x40) != 0;
   setup.reject = (flags & 0x20) != 0;
   setup.enhanced = (flags & 0x10) != 0;  // RFC 6581 6
   setup.revision = reader.u8();
+  setup.reserved = flags & (setup.revision < 2 ? 0x1F : 0x0F);
   reader.skip(2);
   if (setup.enhanced && octets.size() >= kSetupFixed + 4) {
-    setup.ird = reader.u16() & 0x3FFF;
-    setup.ord = reader.u16() & 0x3FFF;
+    const std::uint16_t first = reader.u16();
+    const std::uint16_t second = reader.u16();
+    setup.ird = first & 0x3FFF;
+    setup.ord = second & 0x3FFF;
+    setup.peer_to_peer = (first & 0x8000) != 0;
+    setup.rtr_send = (first & 0x4000) != 0;
+    setup.rtr_write = (second & 0x8000) != 0;
+    setup.rtr_read = (second & 0x4000) != 0;
   }
   return setup;
 }
 
-Terminate read_terminate(const Segment& segment) {
+/// The control field of a Terminate whose bit fields were laid out by a little-endian machine, as RFC 5040
+/// 4.8 has it.
+std::uint32_t unswapped(std::uint32_t word) {
+  const std::uint32_t flags = word >> 8 & 0xFF;
+  return (word >> 24 & 0x0F) << 28 | (word >> 28) << 24 | (word & 0x00FF'0000) | (flags & 1) << 15 |
+         (flags & 2) << 13 | (flags & 4) << 11;
+}
+
+Terminate read_terminate(const Segment& segment, bool swapped) {
   Terminate out{.position = segment.position, .frame = segment.frame};
   ByteReader reader(segment.payload);
-  const std::uint32_t word = reader.u32();
+  out.control = reader.u32();
+  const std::uint32_t word = swapped ? unswapped(out.control) : out.control;
   out.layer = static_cast<std::uint8_t>(word >> 28);
   out.type = static_cast<std::uint8_t>((word >> 24) & 0xF);
   out.code = static_cast<std::uint8_t>(word >> 16);
@@ -80,8 +98,8 @@ std::optional<Segment> read_segment(Octets ulpdu) {
   return segment;
 }
 
-Evidence::Evidence(std::vector<Event> events, wire::Assignment assignment)
-    : events_(std::move(events)), assignment_(assignment) {
+Evidence::Evidence(std::vector<Event> events, wire::Assignment assignment, const Allowances& allowances)
+    : events_(std::move(events)), assignment_(assignment), allowances_(allowances) {
   for (const Event& event : events_) {
     if (event.connection >= conversations_.size()) conversations_.resize(event.connection + 1);
   }
@@ -146,7 +164,7 @@ void Evidence::read_target_segment(Conversation& conversation, const Segment& se
     request.source_offset = reader.u64();
     conversation.reads.push_back(request);
   } else if (segment.opcode == kOpTerminate) {
-    conversation.terminates.push_back(read_terminate(segment));
+    conversation.terminates.push_back(read_terminate(segment, allowances_.swapped_terminates));
   } else if (is_send(segment.opcode)) {
     send_so_far.insert(send_so_far.end(), segment.payload.begin(), segment.payload.end());
     if (!segment.last) return;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "conformance/profile.h"
 #include "proto/wire/completion.h"
 #include "proto/wire/hello.h"
 
@@ -88,6 +89,7 @@ struct ReadRequest {
 struct Terminate {
   std::size_t position = 0;
   std::uint64_t frame = 0;
+  std::uint32_t control = 0;  ///< the first four octets as they came
   std::uint8_t layer = 0;
   std::uint8_t type = 0;
   std::uint8_t code = 0;
@@ -101,9 +103,11 @@ struct Terminate {
 struct SetupFrame {
   std::size_t position = 0;
   std::uint64_t frame = 0;
-  bool reject = false, enhanced = false;
+  bool markers = false, crc = false, reject = false, enhanced = false;
+  std::uint8_t reserved = 0;  ///< bits without a meaning in that revision
   std::uint8_t revision = 0;
   std::uint16_t ird = 0, ord = 0;  ///< of the enhanced fields
+  bool peer_to_peer = false, rtr_send = false, rtr_write = false, rtr_read = false;
 };
 
 struct CompletionSeen {
@@ -133,7 +137,8 @@ struct Conversation {
 
 class Evidence {
  public:
-  explicit Evidence(std::vector<Event> events, wire::Assignment assignment = wire::kProposed);
+  explicit Evidence(std::vector<Event> events, wire::Assignment assignment = wire::kProposed,
+                    const Allowances& allowances = {});
   Evidence(const Evidence&) = delete;  // segments point into the events
   Evidence& operator=(const Evidence&) = delete;
 
@@ -147,6 +152,7 @@ class Evidence {
 
   std::vector<Event> events_;
   wire::Assignment assignment_;
+  Allowances allowances_;
   std::vector<Conversation> conversations_;
   std::vector<std::vector<std::byte>> partial_sends_;
 };

@@ -17,12 +17,13 @@
 namespace kbtp::conformance {
 
 enum class Grade : std::uint8_t {
-  exact,    ///< what the rule asks
-  weak,     ///< tolerated: closed without the Terminate that was due, a code or status that a row tolerates
-  wrong,    ///< a violation
-  unclear,  ///< the trace does not say
+  exact,  ///< what the rule asks
+  weak,   ///< tolerated: closed without the Terminate that was due, a code or status that a row tolerates
+  wrong,  ///< a violation
+  unsupported,  ///< the target refused in the way of one that does not have this
+  unclear,      ///< the trace does not say
 };
-/// As reports name it: "pass", "pass-weak", "fail", "inconclusive".
+/// As reports name it: "pass", "pass-weak", "fail", "unsupported", "inconclusive".
 [[nodiscard]] std::string_view to_string(Grade grade);
 
 struct Finding {
@@ -110,11 +111,16 @@ struct ReplySpec {
   std::uint8_t min_revision = 1;
   std::uint8_t max_revision = 255;
   std::optional<std::uint16_t> max_ord = {};
+  std::optional<std::uint16_t> ird = {};
+  std::optional<std::uint8_t> reserved = {};
+  std::optional<bool> peer_to_peer = {};  ///< then with some kind of RTR
 };
 /// An accepting MPA Reply Frame.
 [[nodiscard]] Expectation accepts(std::string rule, ConnectionIndex c, ReplySpec spec = {});
 /// The target closes; `may_reject` tolerates a Reply with R set before (weak). No FPDU, no accepting Reply.
 [[nodiscard]] Expectation closes_in_setup(std::string rule, ConnectionIndex c, bool may_reject = false);
+/// A HELLO_ACK with this status came.
+[[nodiscard]] Expectation refuses_session(std::string rule, ConnectionIndex c, wire::Status due);
 /// A HELLO_ACK with SUCCESS came.
 [[nodiscard]] Expectation opens_session(std::string rule, ConnectionIndex c);
 /// The HELLO_ACK of `later` has the handle range of that of `earlier`, and `usage` blocks in use.
@@ -127,14 +133,18 @@ struct ReplySpec {
 // -----------------------------------------------------------------------------------------------------
 
 /// The stream ends with a Terminate out of `due`; one out of `tolerated`, or a close without any, is weak.
+/// One out of `without` is how a target refuses what it does not support.
 [[nodiscard]] Expectation terminates(std::string rule, ConnectionIndex c, const std::vector<Triple>& due,
-                                     const std::vector<Triple>& tolerated = {});
+                                     const std::vector<Triple>& tolerated = {},
+                                     const std::vector<Triple>& without = {});
 /// The Terminate carries this DDP header (M and D set), and this RDMAP header or none (R).
 [[nodiscard]] Expectation copies_headers(
     std::string rule, ConnectionIndex c, const std::vector<std::byte>& ddp_header,
     const std::optional<std::vector<std::byte>>& read_header = std::nullopt);
 /// One Terminate at most, with its reserved bits zero, and no FPDU behind it.
 [[nodiscard]] Expectation falls_silent(std::string rule, ConnectionIndex c);
+/// The first four octets of the Terminate are these, as they stand on the wire whatever the profile allows.
+[[nodiscard]] Expectation terminates_with_octets(std::string rule, ConnectionIndex c, std::uint32_t octets);
 /// The reserved bits of the target's Terminate are zero.
 [[nodiscard]] Expectation keeps_terminate_reserved_zero(std::string rule, ConnectionIndex c);
 /// The target ends the connection: FIN, RST, or a Terminate and then either (G-53). `plain` allows no
@@ -144,6 +154,9 @@ struct ReplySpec {
 [[nodiscard]] Expectation sends_no_fpdu(std::string rule, ConnectionIndex c);
 /// Exactly `count` Read Responses (tagged segments with L set) and no octet in them.
 [[nodiscard]] Expectation answers_empty_reads(std::string rule, ConnectionIndex c, std::size_t count);
+/// No Read Response holds `data`.
+[[nodiscard]] Expectation reveals_nothing_of(std::string rule, ConnectionIndex c,
+                                             std::vector<std::byte> data);
 /// No Read Response and no Atomic Response.
 [[nodiscard]] Expectation answers_no_read(std::string rule, ConnectionIndex c);
 /// The stream is not ended by the target: no Terminate, no FIN, no RST before the suite's own.

@@ -54,6 +54,9 @@ Expectation accepts(std::string rule, ConnectionIndex c, ReplySpec spec) {
   if (spec.min_revision > 1) expected += fmt::format(", revision {} or later", spec.min_revision);
   if (spec.max_revision < 255) expected += fmt::format(", revision {} at most", spec.max_revision);
   if (spec.max_ord) expected += fmt::format(", ORD at most {}", *spec.max_ord);
+  if (spec.ird) expected += fmt::format(", IRD {}", *spec.ird);
+  if (spec.reserved) expected += fmt::format(", reserved bits {:#04x}", *spec.reserved);
+  if (spec.peer_to_peer) expected += *spec.peer_to_peer ? ", peer-to-peer (A=1) with a kind of RTR" : ", A=0";
   return {std::move(rule), std::move(expected), [=](const Evidence& evidence) -> Finding {
             const Conversation& conversation = evidence.on(c);
             if (!conversation.reply) {
@@ -68,13 +71,21 @@ Expectation accepts(std::string rule, ConnectionIndex c, ReplySpec spec) {
             if (spec.enhanced) good &= reply.enhanced == *spec.enhanced;
             good &= reply.revision >= spec.min_revision;
             if (spec.max_ord) good &= reply.ord <= *spec.max_ord;
+            if (spec.ird) good &= reply.ird == *spec.ird;
+            if (spec.reserved) good &= reply.reserved == *spec.reserved;
+            const bool rtr = reply.rtr_send || reply.rtr_write || reply.rtr_read;
+            if (spec.peer_to_peer)
+              good &= reply.peer_to_peer == *spec.peer_to_peer && (rtr || !reply.peer_to_peer);
             const bool newer = reply.revision > spec.max_revision;
-            return {!good   ? Grade::wrong
-                    : newer ? Grade::weak
-                            : Grade::exact,
-                    fmt::format("Reply with R={:d} S={:d}, revision {}, IRD {}, ORD {}", reply.reject,
-                                reply.enhanced, reply.revision, reply.ird, reply.ord),
-                    {reply.frame}};
+            return {
+                !good   ? Grade::wrong
+                : newer ? Grade::weak
+                        : Grade::exact,
+                fmt::format(
+                    "Reply with R={:d} S={:d}, reserved bits {:#04x}, revision {}, IRD {}, ORD {}, A={:d}",
+                    reply.reject, reply.enhanced, reply.reserved, reply.revision, reply.ird, reply.ord,
+                    reply.peer_to_peer),
+                {reply.frame}};
           }};
 }
 
@@ -120,6 +131,26 @@ Expectation opens_session(std::string rule, ConnectionIndex c) {
           }};
 }
 
+Expectation refuses_session(std::string rule, ConnectionIndex c, wire::Status due) {
+  return {std::move(rule), fmt::format("HELLO_ACK with {}", wire::to_string(due)),
+          [=](const Evidence& evidence) -> Finding {
+            const Conversation& conversation = evidence.on(c);
+            if (!conversation.hello_ack) {
+              Finding none{target_ended(conversation) ? Grade::weak : Grade::wrong,
+                           "no HELLO_ACK; " + how_it_ended(conversation),
+                           {}};
+              add_end_frames(conversation, none.frames);
+              return none;
+            }
+            const wire::Status seen = conversation.hello_ack->status;
+            return {seen == due                     ? Grade::exact
+                    : seen == wire::Status::success ? Grade::wrong
+                                                    : Grade::weak,
+                    fmt::format("HELLO_ACK with {}", wire::to_string(seen)),
+                    {conversation.hello_ack_frame}};
+          }};
+}
+
 Expectation keeps_range(std::string rule, ConnectionIndex earlier, ConnectionIndex later,
                         std::uint32_t usage) {
   return {std::move(rule), fmt::format("HELLO_ACK with the range of before and Usage {}", usage),
@@ -151,9 +182,10 @@ Expectation withholds(std::string rule, ConnectionIndex c, wire::Feature feature
 }
 
 Expectation terminates(std::string rule, ConnectionIndex c, const std::vector<Triple>& due,
-                       const std::vector<Triple>& tolerated) {
+                       const std::vector<Triple>& tolerated, const std::vector<Triple>& without) {
   std::string expected = "Terminate " + list(due);
   if (!tolerated.empty()) expected += " (tolerated: " + list(tolerated) + ")";
+  if (!without.empty()) expected += " (" + list(without) + " where it is not supported)";
   expected += ", then close";
   return {std::move(rule), std::move(expected), [=](const Evidence& evidence) -> Finding {
             const Conversation& conversation = evidence.on(c);
@@ -173,8 +205,10 @@ Expectation terminates(std::string rule, ConnectionIndex c, const std::vector<Tr
               finding.grade = Grade::exact;
             } else if (std::ranges::count(tolerated, seen) != 0) {
               finding.grade = Grade::weak;
+            } else if (std::ranges::count(without, seen) != 0) {
+              finding.grade = Grade::unsupported;
             }
-            if (finding.grade == Grade::exact && !target_ended(conversation, true)) {
+            if (finding.grade != Grade::wrong && !target_ended(conversation, true)) {
               finding.grade = Grade::wrong;
               finding.observed += ", but the connection stays open";
             }
@@ -220,6 +254,18 @@ Expectation falls_silent(std::string rule, ConnectionIndex c) {
                         {terminate.frame, segment.frame}};
             }
             return {Grade::exact, "silence", {terminate.frame}};
+          }};
+}
+
+Expectation terminates_with_octets(std::string rule, ConnectionIndex c, std::uint32_t octets) {
+  return {std::move(rule), fmt::format("a Terminate that begins with the octets {:08x}", octets),
+          [=](const Evidence& evidence) -> Finding {
+            const Conversation& conversation = evidence.on(c);
+            if (conversation.terminates.empty()) return {Grade::weak, "no Terminate to look at", {}};
+            const Terminate& terminate = conversation.terminates.front();
+            return {terminate.control == octets ? Grade::exact : Grade::wrong,
+                    fmt::format("{:08x}", terminate.control),
+                    {terminate.frame}};
           }};
 }
 
@@ -278,6 +324,18 @@ Expectation answers_empty_reads(std::string rule, ConnectionIndex c, std::size_t
               finding.observed += "; " + end;
             if (finding.frames.size() == count && octets == 0) finding.grade = Grade::exact;
             return finding;
+          }};
+}
+
+Expectation reveals_nothing_of(std::string rule, ConnectionIndex c, std::vector<std::byte> data) {
+  return {std::move(rule), "no Read Response with octets whose CRC had not come yet",
+          [=](const Evidence& evidence) -> Finding {
+            for (const Segment& segment : evidence.on(c).segments) {
+              if (segment.from == Side::target && segment.tagged && segment.opcode == kOpReadResponse &&
+                  std::ranges::equal(segment.payload, data))
+                return {Grade::wrong, "a Read Response with exactly these", {segment.frame}};
+            }
+            return {Grade::exact, "none", {}};
           }};
 }
 

@@ -4,14 +4,18 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 
 #include "base/crc32c.h"
 #include "base/random.h"
+#include "conformance/pieces.h"
 #include "rdmap_binding/ddp/segment.h"
 #include "rdmap_binding/mpa/fpdu.h"
 #include "rdmap_binding/rdmap/opcode.h"
@@ -57,7 +61,8 @@ std::vector<std::byte> tagged_ulpdu(rdmap::Opcode opcode, std::uint32_t stag, st
   return ulpdu(rdmap::make_tagged(opcode, stag, tagged_offset, true), payload);
 }
 
-Result<std::unique_ptr<RawPeer>> RawPeer::bind_for(const SocketAddress& target) {
+Result<std::unique_ptr<RawPeer>> RawPeer::bind_for(const SocketAddress& target,
+                                                   const Allowances& allowances) {
   auto source = source_for(target);
   if (!source) return unexpected(source.error());
   const int socket = ::socket(target.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -72,17 +77,17 @@ Result<std::unique_ptr<RawPeer>> RawPeer::bind_for(const SocketAddress& target) 
     return failure("no local port: " + why);
   }
   source->set_length(length);
-  return std::unique_ptr<RawPeer>(new RawPeer(socket, *source, target));
+  return std::unique_ptr<RawPeer>(new RawPeer(socket, *source, target, allowances));
 }
 
 std::unique_ptr<RawPeer> RawPeer::dead() {
-  std::unique_ptr<RawPeer> peer(new RawPeer(-1, {}, {}));
+  std::unique_ptr<RawPeer> peer(new RawPeer(-1, {}, {}, {}));
   peer->ended_ = true;
   return peer;
 }
 
-RawPeer::RawPeer(int socket, SocketAddress local, SocketAddress target)
-    : socket_(socket), local_(local), target_(target) {}
+RawPeer::RawPeer(int socket, SocketAddress local, SocketAddress target, const Allowances& allowances)
+    : socket_(socket), local_(local), target_(target), allowances_(allowances) {}
 
 RawPeer::~RawPeer() { close(); }
 
@@ -98,7 +103,7 @@ bool RawPeer::connect() {
       return false;
     }
     pollfd wait{.fd = socket_, .events = POLLOUT, .revents = 0};
-    const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(kPatience);
+    const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(allowances_.patience);
     if (::poll(&wait, 1, static_cast<int>(patience.count())) != 1) {
       give_up("TCP: no answer");
       return false;
@@ -121,7 +126,7 @@ void RawPeer::note(Side from, Octets octets) {
 void RawPeer::write_all(Octets octets) {
   if (ended_ || finished_ || octets.empty()) return;
   note(Side::suite, octets);
-  const TimePoint deadline = Clock::now() + kPatience;
+  const TimePoint deadline = Clock::now() + allowances_.patience;
   while (!octets.empty()) {
     const ssize_t sent = ::send(socket_, octets.data(), octets.size(), MSG_NOSIGNAL);
     if (sent > 0) {
@@ -137,10 +142,43 @@ void RawPeer::write_all(Octets octets) {
   }
 }
 
-void RawPeer::send(Octets octets) { write_all(octets); }
+void RawPeer::make_no_allowances() {
+  allowances_ = {.patience = allowances_.patience};
+  quiet_until_ = {};
+}
+
+void RawPeer::write(Octets octets) {
+  if (quiet_until_ != TimePoint{}) std::this_thread::sleep_until(std::exchange(quiet_until_, {}));
+  if (allowances_.whole_trailers && in_operation()) {
+    write_whole_trailers(octets);
+  } else {
+    write_all(octets);
+  }
+}
+
+// A write that finds nothing unsent begins a segment, and is one when it is no longer than the segment size.
+void RawPeer::write_whole_trailers(Octets octets) {
+  int segment = 0;
+  socklen_t length = sizeof segment;
+  if (getsockopt(socket_, IPPROTO_TCP, TCP_MAXSEG, &segment, &length) != 0) segment = 0;
+  const auto most = static_cast<std::size_t>(std::max(segment, 64));
+  const TimePoint deadline = Clock::now() + allowances_.patience;
+  for (const std::size_t piece : pieces_with_whole_trailers(octets, most)) {
+    for (int unsent = 1; !ended_ && Clock::now() < deadline;) {
+      if (::ioctl(socket_, SIOCOUTQNSD, &unsent) != 0 || unsent == 0) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    write_all(octets.first(piece));
+    octets = octets.subspan(piece);
+  }
+}
+
+void RawPeer::send(Octets octets) { write(octets); }
 
 void RawPeer::send_one_by_one(Octets octets) {
-  for (std::size_t i = 0; i < octets.size(); ++i) write_all(octets.subspan(i, 1));
+  const std::size_t last = allowances_.whole_trailers && in_operation() ? trailer_at(octets) : octets.size();
+  for (std::size_t i = 0; i < last; ++i) write(octets.subspan(i, 1));
+  write(octets.subspan(last));
 }
 
 void RawPeer::finish() {
@@ -159,6 +197,7 @@ void RawPeer::close() {
 }
 
 std::optional<SetupFrame> RawPeer::start_up(const mpa::StartupFrame& request) {
+  if (request.markers) markers_.emplace();
   send(mpa::encode_startup(request));
   pump([this] { return reply_.has_value(); });
   if (!reply_ && trouble_.empty()) trouble_ = "MPA: no Reply";
@@ -172,14 +211,14 @@ void RawPeer::send_fpdu(Octets payload, std::byte pad) {
   std::fill(fpdu.begin() + static_cast<std::ptrdiff_t>(mpa::kLengthSize + payload.size()),
             fpdu.begin() + static_cast<std::ptrdiff_t>(crc_at), pad);
   store_crc32c(fpdu.data() + crc_at, crc32c(Octets(fpdu).first(crc_at)));
-  write_all(fpdu);
+  write(fpdu);
 }
 
 void RawPeer::send_damaged_fpdu(Octets payload) {
   std::vector<std::byte> fpdu = mpa::encode_fpdu(payload);
   // The last octet of the ULPDU: of a FREE or LOAD it is nothing that would make the request fail by itself.
   fpdu[mpa::kLengthSize + payload.size() - 1] ^= std::byte{0x10};
-  write_all(fpdu);
+  write(fpdu);
 }
 
 std::vector<std::byte> RawPeer::next_send(Octets payload, std::optional<std::uint32_t> invalidate) {
@@ -280,15 +319,25 @@ void RawPeer::handle_input() {
       if (frame.enhanced) {
         reply_->ird = frame.enhanced->ird;
         reply_->ord = frame.enhanced->ord;
+        reply_->rtr_send = frame.enhanced->rtr_send;
+        reply_->rtr_write = frame.enhanced->rtr_write;
+        reply_->rtr_read = frame.enhanced->rtr_read;
       }
       in_setup_ = false;
+      if (allowances_.pause_after_reply > Duration{})
+        quiet_until_ = Clock::now() + allowances_.pause_after_reply;
       used = complete->size;
     } else if (std::holds_alternative<mpa::StartupError>(result)) {
       give_up("MPA: what came is no Reply");
       return;
     }
   }
-  while (!in_setup_) {
+  while (!in_setup_ && markers_) {
+    const std::size_t size = handle_marked_fpdu(Octets(input_).subspan(used));
+    if (size == 0) break;
+    used += size;
+  }
+  while (!in_setup_ && !markers_) {
     const auto result = mpa::decode_fpdu(Octets(input_).subspan(used), mpa::CrcUse::check);
     if (const auto* fpdu = std::get_if<mpa::Fpdu>(&result)) {
       handle_ulpdu(fpdu->ulpdu);
@@ -300,6 +349,22 @@ void RawPeer::handle_input() {
     }
   }
   input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(used));
+}
+
+/// The octets that it took up; 0 when they are no whole FPDU, or none.
+std::size_t RawPeer::handle_marked_fpdu(Octets octets) {
+  const auto measured = mpa::measure_marked(octets, *markers_);
+  if (std::holds_alternative<mpa::NeedMore>(measured)) return 0;
+  const auto* fpdu = std::get_if<mpa::MarkedFpdu>(&measured);
+  if (fpdu == nullptr || !mpa::check_marked_crc(octets.first(fpdu->size))) {
+    give_up("the target sent an FPDU that is none");
+    return 0;
+  }
+  std::vector<std::byte> clean(mpa::fpdu_size(fpdu->ulpdu_length));
+  mpa::remove_markers(clean, octets.first(fpdu->size), *markers_);
+  markers_->advance(fpdu->size);
+  handle_ulpdu(Octets(clean).subspan(mpa::kLengthSize, fpdu->ulpdu_length));
+  return fpdu->size;
 }
 
 void RawPeer::handle_ulpdu(Octets octets) {

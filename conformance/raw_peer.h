@@ -20,16 +20,15 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "conformance/evidence.h"
+#include "conformance/profile.h"
 #include "rdmap_binding/ddp/segment.h"
 #include "rdmap_binding/mpa/fpdu.h"
+#include "rdmap_binding/mpa/marker.h"
 #include "rdmap_binding/mpa/startup.h"
 #include "rdmap_binding/rdmap/headers.h"
 #include "rdmap_binding/rdmap/segment.h"
 
 namespace kbtp::conformance {
-
-/// How long the suite waits for what is due (the verdict rule of error cases: a close within 5 s).
-inline constexpr Duration kPatience = std::chrono::seconds(5);
 
 /// Memory of the suite that the target may read or write: `octets` between two guards of kGuard octets.
 struct ExposedBuffer {
@@ -62,7 +61,8 @@ struct RecordEntry {
 class RawPeer {
  public:
   /// A socket bound to a local port of its own, not yet connected: a capture can be told of the port first.
-  [[nodiscard]] static Result<std::unique_ptr<RawPeer>> bind_for(const SocketAddress& target);
+  [[nodiscard]] static Result<std::unique_ptr<RawPeer>> bind_for(const SocketAddress& target,
+                                                                 const Allowances& allowances = {});
   /// One that never had a connection.
   [[nodiscard]] static std::unique_ptr<RawPeer> dead();
   ~RawPeer();
@@ -77,6 +77,8 @@ class RawPeer {
   // -----------------------------------------------------------------------------------------------------
 
   void send(Octets octets);
+  /// From here on nothing is done for the target's sake.
+  void make_no_allowances();
   /// Each octet in a TCP segment of its own (TCP_NODELAY, one write each).
   void send_one_by_one(Octets octets);
   /// FIN; receiving goes on.
@@ -123,10 +125,11 @@ class RawPeer {
 
   /// Handles what arrives until `done` says so, the target ends the connection, or the deadline passes.
   /// Returns what `done` says in the end.
-  bool pump(const std::function<bool()>& done, Duration patience = kPatience);
+  bool pump(const std::function<bool()>& done, Duration patience);
+  bool pump(const std::function<bool()>& done) { return pump(done, allowances_.patience); }
   /// Waits until the target has ended the connection.
-  bool wait_for_end(Duration patience = kPatience) {
-    return pump([this] { return ended_; }, patience);
+  bool wait_for_end() {
+    return pump([this] { return ended_; });
   }
   /// Messages of the Send family, in the order received; whoever takes one may remove it.
   [[nodiscard]] std::deque<std::vector<std::byte>>& messages() { return messages_; }
@@ -137,12 +140,15 @@ class RawPeer {
   [[nodiscard]] const std::vector<RecordEntry>& record() const { return record_; }
 
  private:
-  RawPeer(int socket, SocketAddress local, SocketAddress target);
+  RawPeer(int socket, SocketAddress local, SocketAddress target, const Allowances& allowances);
   void give_up(std::string why);
   void receive_some(Duration patience);
   void receive_octets();
+  void write(Octets octets);
   void write_all(Octets octets);
+  void write_whole_trailers(Octets octets);
   void handle_input();
+  std::size_t handle_marked_fpdu(Octets octets);
   void handle_ulpdu(Octets octets);
   void answer(const rdmap::ReadRequest& request);
   ExposedBuffer* buffer(std::uint32_t stag);
@@ -151,9 +157,12 @@ class RawPeer {
   int socket_;
   SocketAddress local_;
   SocketAddress target_;
+  Allowances allowances_;
+  TimePoint quiet_until_{};
   bool finished_ = false;
   bool ended_ = false;
   bool in_setup_ = true;
+  std::optional<mpa::MarkerClock> markers_;  ///< in what comes, if the Request asked for them
   std::optional<SetupFrame> reply_;
   bool hold_reads_ = false;
   std::uint32_t send_msn_ = 1;

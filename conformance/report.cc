@@ -32,11 +32,22 @@ std::size_t RunReport::kbtp_rules_checked() const {
       std::ranges::count_if(rules_of(*this), [](std::string_view id) { return !id.starts_with("RFC"); }));
 }
 
+std::size_t RunReport::findings() const {
+  const auto weak = std::ranges::count_if(results, [](const CaseResult& result) {
+    return result.state == State::pass_weak && !result.as_expected;
+  });
+  return count(State::fail) + count(State::unexpected_pass) + (strict ? static_cast<std::size_t>(weak) : 0);
+}
+
 int RunReport::exit_status() const {
-  const std::size_t findings = count(State::fail) + (strict ? count(State::pass_weak) : 0);
-  if (findings > 0) return 1;
-  if (count(State::setup_error) > 0) return 3;
-  return count(State::pass) + count(State::pass_weak) + count(State::unsupported) > 0 ? 0 : 3;
+  if (findings() > 0) return 1;
+  if (std::ranges::any_of(results, [](const CaseResult& result) {
+        return result.state == State::setup_error && !result.as_expected;
+      }))
+    return 3;
+  const std::size_t decided =
+      count(State::pass) + count(State::pass_weak) + count(State::expected_fail) + count(State::unsupported);
+  return decided > 0 ? 0 : 3;
 }
 
 std::string RunReport::summary() const {

@@ -25,8 +25,11 @@ struct CaseResult {
   const Case* about = nullptr;
   unsigned round = 1;  ///< of --repeat
   State state = State::setup_error;
-  std::string why;       ///< one sentence for every state but pass
-  std::string stimulus;  ///< what was done to the target
+  std::string why;           ///< one sentence for every state but pass
+  std::string deviation;     ///< of the entry in the --expect file, if there is one
+  std::string reason;        ///< that entry's
+  bool as_expected = false;  ///< as that entry says
+  std::string stimulus;      ///< what was done to the target
   std::vector<Check> checks;
   std::vector<std::uint16_t> ports;  ///< local ports of the suite's connections, the control exchange last
   std::uint64_t frames = 0;          ///< in trace.pcap
@@ -42,6 +45,8 @@ struct RunReport {
   std::string directory;      ///< where the files are
   std::uint64_t dropped = 0;  ///< frames that the kernel dropped during the run
   bool strict = false;
+  std::string expectations;  ///< the --expect file; empty: none
+  std::string profile;       ///< the --profile's name; empty: none
   double seconds = 0;
   std::vector<CaseResult> results;
 
@@ -49,7 +54,10 @@ struct RunReport {
   /// Distinct rules that a case checked, and how many of them are KBTP's.
   [[nodiscard]] std::size_t rules_checked() const;
   [[nodiscard]] std::size_t kbtp_rules_checked() const;
-  /// As COMMAND.md has it: 0, 1 (findings) or 3 (set-up errors, or nothing was decided).
+  /// Results that make the status 1: fail, unexpected-pass, and with --strict a pass-weak that no entry
+  /// foretold.
+  [[nodiscard]] std::size_t findings() const;
+  /// 0, 1 (findings) or 3 (set-up errors that no entry foretold, or nothing was decided).
   [[nodiscard]] int exit_status() const;
   /// "47 pass, 2 fail, 1 skip"
   [[nodiscard]] std::string summary() const;

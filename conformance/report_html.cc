@@ -31,6 +31,7 @@ th { text-align: left; color: var(--dim); font-weight: 600; } td, th { border-bo
 code { font-family: ui-monospace, monospace; font-size: .86em; overflow-wrap: anywhere; }
 .badge { display: inline-block; border-radius: .3rem; padding: .05rem .5rem; font-size: .82rem; font-weight: 600; color: #fff; text-align: center; }
 .pass { background: #1c7c4a; } .pass-weak { background: #6d8a1f; } .fail { background: #c0312b; } .skip { background: #7b8594; }
+.expected-fail { background: #8a5a83; } .unexpected-pass { background: #b5532d; }
 .unsupported { background: #5b6fa8; } .inconclusive { background: #9a7310; } .setup-error { background: #a4511a; }
 @media (max-width: 50rem) { summary { grid-template-columns: 1fr; gap: .1rem; } }
 )";
@@ -55,7 +56,7 @@ std::string rule_cell(const Check& check) {
 }
 
 void add_case(std::string& out, const RunReport& run, const CaseResult& result) {
-  const bool open = result.state == State::fail;
+  const bool open = result.state == State::fail || result.state == State::unexpected_pass;
   out += fmt::format(
       "<details{}><summary>{}<span class=\"name\">{}{}</span><span class=\"what\">{}</span></summary><div>\n",
       open ? " open" : "", badge(to_string(result.state)), result.about->name,
@@ -63,6 +64,9 @@ void add_case(std::string& out, const RunReport& run, const CaseResult& result) 
   if (!result.stimulus.empty())
     out += fmt::format("<p><b>Stimulus:</b> {}.</p>\n", escape_markup(result.stimulus));
   if (!result.why.empty()) out += fmt::format("<p>{}</p>\n", escape_markup(result.why));
+  if (!result.deviation.empty())
+    out += fmt::format("<p><b>Known deviation</b> <code>{}</code>: {}</p>\n", escape_markup(result.deviation),
+                       escape_markup(result.reason));
   if (!result.checks.empty()) {
     out += "<table><tr><th>rule</th><th>state</th><th>expected</th><th>observed</th><th>frames</th></tr>\n";
     for (const Check& check : result.checks) {
@@ -100,7 +104,9 @@ std::string report_html(const RunReport& run) {
       run.interface.empty() ? "judged from the suite's own record, nothing was captured"
                             : "each case judged from its own capture on " + escape_markup(run.interface),
       run.rules_checked(), run.kbtp_rules_checked(),
-      run.strict ? " Strict: what is only tolerated counts as a finding." : "");
+      (run.profile.empty() ? "" : " Profile " + escape_markup(run.profile) + ".") +
+          (run.expectations.empty() ? "" : " Expectations of " + escape_markup(run.expectations) + ".") +
+          (run.strict ? " Strict: what is only tolerated counts as a finding." : ""));
   out += "<div class=\"tally\">";
   std::string bar;
   for (std::size_t i = 0; i < kStateCount; ++i) {

@@ -17,6 +17,9 @@ ordered_json to_json(const RunReport& run, const CaseResult& result) {
   out["round"] = result.round;
   out["state"] = to_string(result.state);
   out["why"] = result.why;
+  out["deviation"] = result.deviation;
+  out["reason"] = result.reason;
+  out["as_expected"] = result.as_expected;
   out["rule"] = result.about->rules.front();
   out["rules"] = result.about->rules;
   out["stimulus"] = result.stimulus;
@@ -59,6 +62,8 @@ std::string report_json(const RunReport& run) {
   out["capture"] = run.interface.empty() ? "none" : run.interface;
   out["dropped_frames"] = run.dropped;
   out["strict"] = run.strict;
+  out["profile"] = run.profile;
+  out["expectations"] = run.expectations;
   out["exit_status"] = run.exit_status();
   out["rules_checked"] = run.rules_checked();
   auto& summary = out["summary"];

@@ -35,12 +35,17 @@ std::string report_markdown(const RunReport& run) {
                             : "judged from a capture on " + run.interface,
       run.summary(), run.rules_checked(), run.kbtp_rules_checked());
   for (const CaseResult& result : run.results) {
+    const std::string known = result.deviation.empty() ? "" : "*" + result.deviation + "* ";
     out += fmt::format("| {} | {} | {} | {} |\n", result.about->name, fmt::join(result.about->rules, ", "),
-                       to_string(result.state), in_table(result.why));
+                       to_string(result.state), in_table(known + result.why));
   }
   for (const CaseResult& result : run.results) {
-    if (result.state != State::fail && result.state != State::pass_weak) continue;
+    if (result.state != State::fail && result.state != State::pass_weak &&
+        result.state != State::expected_fail)
+      continue;
     out += fmt::format("\n## {}\n\n{}.\n\n", result.about->name, result.stimulus);
+    if (!result.deviation.empty())
+      out += fmt::format("Known deviation {}: {}\n\n", result.deviation, result.reason);
     for (const Check& check : result.checks) {
       if (check.finding.grade == Grade::exact) continue;
       out +=
@@ -53,15 +58,14 @@ std::string report_markdown(const RunReport& run) {
 }
 
 std::string junit_xml(const RunReport& run) {
-  std::size_t skipped =
-      run.count(State::skip) + run.count(State::unsupported) + run.count(State::inconclusive);
+  const std::size_t skipped = run.count(State::skip) + run.count(State::unsupported) +
+                              run.count(State::inconclusive) + run.count(State::expected_fail);
   std::string out = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<testsuites>\n<testsuite name=\"kbtp conform run\" tests=\"{}\" failures=\"{}\" errors=\"{}\" "
       "skipped=\"{}\" "
       "time=\"{:.3f}\" timestamp=\"{}\">\n",
-      run.results.size(), run.count(State::fail) + (run.strict ? run.count(State::pass_weak) : 0),
-      run.count(State::setup_error), skipped, run.seconds, run.started);
+      run.results.size(), run.findings(), run.count(State::setup_error), skipped, run.seconds, run.started);
   for (const CaseResult& result : run.results) {
     const std::string name(result.about->name);
     const auto dot = name.find('.');
@@ -74,9 +78,15 @@ std::string junit_xml(const RunReport& run) {
       case State::pass:
         break;
       case State::pass_weak:
-        out += run.strict ? fmt::format("<failure message=\"{}\">{}</failure>", why, detail)
-                          : fmt::format("<system-out>pass-weak: {}\n{}</system-out>", why, detail);
+        out += run.strict && !result.as_expected
+                   ? fmt::format("<failure message=\"{}\">{}</failure>", why, detail)
+                   : fmt::format("<system-out>pass-weak: {}\n{}</system-out>", why, detail);
         break;
+      case State::expected_fail:
+        out += fmt::format("<skipped message=\"expected-fail ({}): {}\"/><system-out>{}</system-out>",
+                           escape_markup(result.deviation), why, detail);
+        break;
+      case State::unexpected_pass:
       case State::fail:
         out += fmt::format("<failure message=\"{}\">{}</failure>", why, detail);
         break;

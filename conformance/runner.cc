@@ -40,13 +40,13 @@ struct Control {
 Control play_control(const Surroundings& surroundings, ConnectionIndex index,
                      const Scene::OnBound& on_bound) {
   Control control;
-  auto peer = RawPeer::bind_for(surroundings.target);
+  auto peer = RawPeer::bind_for(surroundings.target, surroundings.profile.allowances);
   if (!peer) {
     control.why = peer.error().text;
     return control;
   }
   on_bound((*peer)->local());
-  control.session = std::make_unique<Session>(std::move(*peer), index, surroundings.assignment);
+  control.session = std::make_unique<Session>(std::move(*peer), index, surroundings.profile.assignment);
   Session& session = *control.session;
   if (!session.peer().connect()) {
     control.why = session.peer().trouble();
@@ -106,7 +106,7 @@ class Runner {
       : plan_(plan),
         capture_(std::move(capture)),
         max_inline_(max_inline),
-        surroundings_{.target = plan.target, .identities = plan.identities} {}
+        surroundings_{.target = plan.target, .profile = plan.profile} {}
 
   CaseResult run(const Case& one) {
     const TimePoint start = Clock::now();
@@ -138,10 +138,16 @@ class Runner {
       case Capability::inline_data:
         return max_inline_ >= 2048 ? "" : "the target takes less than 2,048 octets INLINE";
       case Capability::identities:
-        return plan_.identities.first.is_zero() ? "the target is not known to have named initiators" : "";
+        return plan_.profile.identities.first.is_zero() ? "the target is not known to have named initiators"
+                                                        : "";
       case Capability::foreign_domain:
-        return plan_.identities.foreign.is_zero() ? "the target is not known to have a second trust domain"
-                                                  : "";
+        return plan_.profile.identities.foreign.is_zero()
+                   ? "the target is not known to have a second trust domain"
+                   : "";
+      case Capability::untrusted:
+        return plan_.profile.identities.untrusted.is_zero()
+                   ? "no identity is known that the target knows and the suite cannot prove"
+                   : "";
     }
     return "";
   }
@@ -178,7 +184,8 @@ class Runner {
       for (Session& session : scene.sessions()) append(list, session);
       if (control.session) append(list, *control.session);
     }
-    const Evidence evidence(std::move(list.events), surroundings_.assignment);
+    const Evidence evidence(std::move(list.events), surroundings_.profile.assignment,
+                            surroundings_.profile.allowances);
     const std::string fault = fault_of(control, evidence);
     circumstances.serving = fault.empty();
     for (const Expectation& expectation : scene.expectations())
@@ -233,7 +240,7 @@ Result<std::unique_ptr<trace::LiveCapture>> open_capture(const Plan& plan) {
 /// Whether there is a KBTP target at all, and the capture sees it; how much it takes inline.
 Result<std::uint32_t> greet(const Plan& plan, trace::LiveCapture* capture) {
   const auto capturing = capture != nullptr ? capture->begin_case() : nullptr;
-  const Surroundings surroundings{.target = plan.target, .identities = plan.identities};
+  const Surroundings surroundings{.target = plan.target, .profile = plan.profile};
   Control control = play_control(surroundings, 0, [&](const SocketAddress& local) {
     if (capturing) capturing->add_local(local);
   });
@@ -279,6 +286,8 @@ Outcome decide(const std::vector<Check>& checks, const Circumstances& circumstan
     return {State::inconclusive, "whether the target still serves was not established"};
   if (const auto unclear = first(Grade::unclear); unclear != checks.end())
     return {State::inconclusive, told(*unclear)};
+  if (const auto refused = first(Grade::unsupported); refused != checks.end())
+    return {State::unsupported, told(*refused)};
   for (const Grade grade : {Grade::wrong, Grade::weak}) {  // wrong: of a SHOULD
     if (const auto weak = first(grade); weak != checks.end()) return {State::pass_weak, told(*weak)};
   }
@@ -299,6 +308,8 @@ Result<RunReport> run_suite(const Plan& plan, const Progress& progress) {
   report.interface = plan.interface;
   report.directory = plan.directory;
   report.strict = plan.strict;
+  report.profile = plan.profile.name;
+  report.expectations = plan.expectations_file;
   Runner runner(plan, std::move(*capture), *max_inline);
   const auto selected = select(plan);
   const std::size_t total = selected.size() * plan.repeat;
@@ -307,6 +318,7 @@ Result<RunReport> run_suite(const Plan& plan, const Progress& progress) {
     for (const Case* one : selected) {
       progress(++number, total, *one, nullptr);
       CaseResult result = runner.run(*one);
+      compare(result, plan.expected.find(one->name));
       result.round = round;
       result.folder = round == 1 ? std::string(one->name) : fmt::format("{}.{}", one->name, round);
       std::error_code error;

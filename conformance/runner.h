@@ -10,6 +10,7 @@
 #include "base/address.h"
 #include "base/result.h"
 #include "conformance/case.h"
+#include "conformance/expected.h"
 #include "conformance/report.h"
 
 namespace kbtp::conformance {
@@ -17,7 +18,9 @@ namespace kbtp::conformance {
 struct Plan {
   SocketAddress target;
   std::string target_name;  ///< as reports call it
-  Identities identities;
+  Profile profile;
+  ExpectedOutcomes expected;      ///< of --expect
+  std::string expectations_file;  ///< its name for reports; empty: none
   std::vector<std::string> only;  ///< shell patterns; empty: all cases
   std::vector<std::string> exclude;
   bool strict = false;

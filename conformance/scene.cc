@@ -12,6 +12,8 @@ std::string_view to_string(Grade grade) {
       return "pass-weak";
     case Grade::wrong:
       return "fail";
+    case Grade::unsupported:
+      return "unsupported";
     case Grade::unclear:
       return "inconclusive";
   }
@@ -24,6 +26,10 @@ std::string_view to_string(State state) {
       return "pass";
     case State::pass_weak:
       return "pass-weak";
+    case State::expected_fail:
+      return "expected-fail";
+    case State::unexpected_pass:
+      return "unexpected-pass";
     case State::fail:
       return "fail";
     case State::skip:
@@ -48,7 +54,7 @@ void Scene::stop(State state, std::string why) {
 }
 
 Session& Scene::connection() {
-  auto peer = RawPeer::bind_for(surroundings_.target);
+  auto peer = RawPeer::bind_for(surroundings_.target, surroundings_.profile.allowances);
   std::unique_ptr<RawPeer> opened;
   if (peer) {
     opened = std::move(*peer);
@@ -59,12 +65,18 @@ Session& Scene::connection() {
     opened = RawPeer::dead();
   }
   return sessions_.emplace_back(std::move(opened), static_cast<ConnectionIndex>(sessions_.size()),
-                                surroundings_.assignment);
+                                surroundings_.profile.assignment);
 }
 
 RawPeer& Scene::raw() { return connection().peer(); }
 
 Session& Scene::session(SessionOptions options) {
+  const Profile& profile = surroundings_.profile;
+  if (options.identity.is_zero() && (options.quota > profile.quota.value_or(options.quota) ||
+                                     options.handles > profile.handles.value_or(options.handles)))
+    stop(State::skip,
+         fmt::format("the case needs a quota of {} and {} handles, more than the profile's target grants",
+                     options.quota, options.handles));
   Session& session = connection();
   if (!stopped() && !session.open(options)) stop(State::setup_error, session.why());
   if (stopped()) session.peer().close();

@@ -13,6 +13,7 @@
 
 #include "base/address.h"
 #include "conformance/judge.h"
+#include "conformance/profile.h"
 #include "conformance/session.h"
 
 namespace kbtp::conformance {
@@ -21,6 +22,8 @@ namespace kbtp::conformance {
 enum class State : std::uint8_t {
   pass,
   pass_weak,
+  expected_fail,    ///< a fail that --expect foretold
+  unexpected_pass,  ///< a pass where --expect foretold otherwise
   fail,
   skip,
   unsupported,
@@ -28,19 +31,12 @@ enum class State : std::uint8_t {
   setup_error,
 };
 [[nodiscard]] std::string_view to_string(State state);
-inline constexpr std::size_t kStateCount = 7;
-
-/// Who the suite can be towards this target. Zero: anonymous.
-struct Identities {
-  Uuid first, second;  ///< of one trust domain
-  Uuid foreign;        ///< of another one; zero when the target is not known to have one
-};
+inline constexpr std::size_t kStateCount = 9;
 
 /// What is the same for all cases of a run.
 struct Surroundings {
   SocketAddress target;
-  wire::Assignment assignment = wire::kProposed;
-  Identities identities;
+  Profile profile;
 };
 
 class Scene {
@@ -49,7 +45,8 @@ class Scene {
   using OnBound = std::function<void(const SocketAddress& local)>;
   Scene(const Surroundings& surroundings, OnBound on_bound);
 
-  /// A TCP connection and nothing on it.
+  /// A TCP connection and nothing on it; the Session can be opened later.
+  Session& connection();
   [[nodiscard]] RawPeer& raw();
   /// The index of the connection opened last.
   [[nodiscard]] ConnectionIndex last_index() const {
@@ -79,8 +76,6 @@ class Scene {
   [[nodiscard]] std::deque<Session>& sessions() { return sessions_; }
 
  private:
-  Session& connection();
-
   const Surroundings& surroundings_;
   OnBound on_bound_;
   std::deque<Session> sessions_;

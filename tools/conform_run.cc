@@ -1,8 +1,6 @@
 #include "tools/conform_run.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fmt/format.h>
@@ -11,7 +9,10 @@
 
 #include "conformance/runner.h"
 #include "tools/cli.h"
-#include "tools/embedded_target.h"
+#include "tools/conform_over.h"
+#include "tools/conform_profile.h"
+#include "tools/conform_target.h"
+#include "tools/files.h"
 
 namespace kbtp::tools {
 
@@ -22,6 +23,12 @@ Without --target and --target-cmd an embedded target is started in a child proce
 judged from a capture of its own; that needs root or CAP_NET_RAW. --capture none judges from what the suite itself
 sent and received, and says so in every verdict.
 
+With --expect a 'fail' that the file foretells becomes 'expected-fail', which is no finding; a pass where it foretells
+one becomes 'unexpected-pass', which is. --write-expect writes such a file from this run, or brings it up to date.
+
+--over siw boots the lab's guest (QEMU, root) with a target over siw in it, and loads the profile and the expectations
+that ship with the suite unless others are named.
+
 A COMMAND of --target-cmd prints 'listening on HOST:PORT' when ready and is killed at the end. The text {config} in
 it stands for the file with which the embedded target is configured.
 
@@ -31,40 +38,13 @@ Examples:
   kbtp conform run
   kbtp conform run --only 'kbtp.load.*' --only RFC5041-7.1-06 --out /tmp/report
   kbtp conform run --target 127.0.0.1:7420 --exclude kbtp.generation.wraps
-  kbtp conform run --target-cmd './my-target --listen 127.0.0.1:0' --capture lo --strict)";
+  kbtp conform run --target-cmd './my-target --listen 127.0.0.1:0' --capture lo --strict
+  kbtp conform run --over siw --only 'mpa.*'
+  kbtp conform run --target 192.0.2.7:7420 --capture eth0 --profile my.profile --write-expect my.expect
+  kbtp conform run --target 192.0.2.7:7420 --capture eth0 --profile my.profile --expect my.expect)";
 
-// Who the suite can be towards a target that was started with this file. Blocks are plenty: a case uses a
-// handful.
-constexpr std::string_view kFirst = "6b627470-0000-4000-8000-000000000001";
-constexpr std::string_view kSecond = "6b627470-0000-4000-8000-000000000002";
-constexpr std::string_view kForeign = "6b627470-0000-4000-8000-000000000003";
-constexpr std::string_view kConfig = R"(# Written by `kbtp conform run` for its target.
-network = "trusted"
-blocks = 256
-block_size = 65536
-handles = 1024
-reserve = 8
-max_inline = 4096
-
-[[initiator]]
-identity = "{0}"
-address = "127.0.0.1"
-quota = 8
-handles = 8
-
-[[initiator]]
-identity = "{1}"
-address = "127.0.0.1"
-quota = 8
-handles = 8
-
-[[initiator]]
-identity = "{2}"
-address = "127.0.0.1"
-trust_domain = "elsewhere"
-quota = 8
-handles = 8
-)";
+constexpr const char* kLabHost = "10.77.0.1";  // this host, as the guest sees it
+constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 20;
 
 struct Options {
   std::optional<Endpoint> target;
@@ -75,32 +55,11 @@ struct Options {
   std::uint64_t repeat = 1;
   std::string out;
   std::string capture = "lo";
+  std::string profile;
+  std::string expect;
+  std::string write_expect;
+  std::string over;
 };
-
-/// A file that is gone when this is.
-class TemporaryFile {
- public:
-  static Result<std::unique_ptr<TemporaryFile>> with(const std::string& text) {
-    std::string path = (std::filesystem::temp_directory_path() / "kbtp-conform-XXXXXX").string();
-    const int file = mkstemp(path.data());
-    if (file < 0) return failure("no temporary file: " + std::string(std::strerror(errno)));
-    std::unique_ptr<TemporaryFile> made(new TemporaryFile(path));
-    const bool good = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    close(file);
-    if (!good) return failure(path + " cannot be written");
-    return made;
-  }
-  ~TemporaryFile() { std::remove(path_.c_str()); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFile(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
-Uuid known(std::string_view text) { return Uuid::parse(text).value_or(Uuid{}); }
 
 std::string default_directory() {
   const std::time_t now = std::time(nullptr);
@@ -111,43 +70,11 @@ std::string default_directory() {
   return name;
 }
 
-/// The target of a run: somebody's, or a child of ours with its configuration file.
-struct Served {
-  std::unique_ptr<TemporaryFile> config;
-  std::unique_ptr<EmbeddedTarget> child;
-  Endpoint endpoint;
-  std::string name;
-  bool configured = false;  ///< with our file
-};
-
 Result<Served> serve_for(const Options& options, const std::string& log) {
+  if (!options.target) return start_target(options.command, log);
   Served served;
-  if (options.target) {
-    served.endpoint = *options.target;
-    served.name = options.target->to_string();
-    return served;
-  }
-  auto config = TemporaryFile::with(fmt::format(kConfig, kFirst, kSecond, kForeign));
-  if (!config) return unexpected(config.error());
-  served.config = std::move(*config);
-  Result<std::unique_ptr<EmbeddedTarget>> child = failure("");
-  if (options.command.empty()) {
-    child = EmbeddedTarget::start({"--config", served.config->path()}, log);
-    served.configured = true;
-    served.name = "the embedded target";
-  } else {
-    std::string command = options.command;
-    const std::string_view place = "{config}";
-    for (std::size_t at; (at = command.find(place)) != std::string::npos;) {
-      command.replace(at, place.size(), served.config->path());
-      served.configured = true;
-    }
-    child = EmbeddedTarget::start_command(command, log);
-    served.name = options.command;
-  }
-  if (!child) return failure(fmt::format("{} (its log is {})", child.error().text, log));
-  served.child = std::move(*child);
-  served.endpoint = served.child->endpoint();
+  served.endpoint = *options.target;
+  served.name = options.target->to_string();
   return served;
 }
 
@@ -163,8 +90,75 @@ void tell_progress(bool terminal, std::size_t number, std::size_t total, const c
   std::fflush(stdout);
 }
 
+Result<std::string> read_text(const std::string& path) {
+  const auto octets = read_file(path, kMaxFile);
+  if (!octets) return unexpected(octets.error());
+  return std::string(reinterpret_cast<const char*>(octets->data()), octets->size());
+}
+
+/// What --profile and --expect say.
+Result<> read_files(const Options& options, conformance::Plan& plan) {
+  if (!options.profile.empty()) {
+    const auto text = read_text(options.profile);
+    if (!text) return unexpected(text.error());
+    auto profile = parse_profile(*text, options.profile);
+    if (!profile) return unexpected(profile.error());
+    plan.profile = std::move(*profile);
+  }
+  if (!options.expect.empty()) {
+    const auto text = read_text(options.expect);
+    if (!text) return unexpected(text.error());
+    auto expected = conformance::ExpectedOutcomes::parse(*text, options.expect);
+    if (!expected) return unexpected(expected.error());
+    plan.expected = std::move(*expected);
+    plan.expectations_file = options.expect;
+  }
+  return {};
+}
+
+Result<> write_expectations(const Options& options, const conformance::Plan& plan,
+                            const conformance::RunReport& report) {
+  if (options.write_expect.empty()) return {};
+  const auto next = conformance::expectations_from(report, plan.expected);
+  const std::string text =
+      next.to_text(fmt::format("What `kbtp conform run --expect` is to find at {} (written {}).\n"
+                               "Give each deviation a name and say where it is told.",
+                               plan.target_name, report.started));
+  return conformance::write_file(options.write_expect, text);
+}
+
+/// The run of --over: this program again, in the lab's network.
+int run_over(const std::string& command, const Options& options) {
+  const auto peer = peer_files(options.over);
+  if (!peer) return fail(command, kExitUnreachable, peer.error().text);
+  const std::string directory =
+      std::filesystem::absolute(options.out.empty() ? default_directory() : options.out).string();
+  const auto file = [](const std::string& given, const std::string& usual) {
+    return shell_quoted(std::filesystem::absolute(given.empty() ? usual : given).string());
+  };
+  std::vector<std::string> words = {"conform",         "run",       "--target",
+                                    "$LAB_GUEST:7471", "--capture", "$LAB_INTERFACE"};
+  const auto add = [&words](const std::string& option, const std::string& value) {
+    words.insert(words.end(), {option, value});
+  };
+  add("--out", shell_quoted(directory));
+  add("--profile", file(options.profile, peer->profile));
+  add("--expect", file(options.expect, peer->expect));
+  if (!options.write_expect.empty()) add("--write-expect", file(options.write_expect, ""));
+  for (const std::string& glob : options.only) add("--only", shell_quoted(glob));
+  for (const std::string& glob : options.exclude) add("--exclude", shell_quoted(glob));
+  if (options.strict) words.emplace_back("--strict");
+  add("--repeat", std::to_string(options.repeat));
+  const auto status =
+      run_in_lab(options.over, target_config_for(kLabHost, Shared::pool), words, directory + "/lab");
+  if (!status) return fail(command, kExitUnreachable, status.error().text);
+  return *status;
+}
+
 int run_conformance(const std::string& command, const Options& options) {
+  if (!options.over.empty()) return run_over(command, options);
   conformance::Plan plan;
+  if (auto read = read_files(options, plan); !read) return fail_usage(command, read.error().text);
   plan.only = options.only;
   plan.exclude = options.exclude;
   plan.strict = options.strict;
@@ -185,7 +179,8 @@ int run_conformance(const std::string& command, const Options& options) {
   if (!addresses) return fail(command, kExitUnreachable, addresses.error().text);
   plan.target = addresses->front();
   plan.target_name = served->name;
-  if (served->configured) plan.identities = {known(kFirst), known(kSecond), known(kForeign)};
+  if (served->configured && plan.profile.identities.first.is_zero())
+    plan.profile.identities = configured_identities();
 
   fmt::print(
       "{} cases against {} ({}). Each opens a few connections, sends right and wrong frames, stores and "
@@ -202,6 +197,8 @@ int run_conformance(const std::string& command, const Options& options) {
         tell_progress(terminal, number, total, one, result);
       });
   if (!report) return fail(command, kExitUnreachable, report.error().text);
+  if (auto written = write_expectations(options, plan, *report); !written)
+    return fail(command, kExitUnreachable, written.error().text);
   fmt::print("{} in {:.1f} s; {} rules checked, {} of them KBTP's\nreport: {}\n", report->summary(),
              report->seconds, report->rules_checked(), report->kbtp_rules_checked(),
              std::filesystem::absolute(std::filesystem::path(plan.directory) / "report.html")
@@ -218,6 +215,11 @@ void set_up_conform_run(CLI::App& app, Run& run) {
   app.add_option("--target-cmd", options->command, "starts the target; see below")
       ->type_name("COMMAND")
       ->excludes(target);
+  app.add_option("--over", options->over, "a target over the kernel's siw in a guest of the lab; see below")
+      ->type_name("siw")
+      ->check(CLI::IsMember({"siw"}))
+      ->excludes(target)
+      ->excludes("--target-cmd");
   app.add_option("--only", options->only, "cases whose name or rule fits; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
@@ -229,6 +231,13 @@ void set_up_conform_run(CLI::App& app, Run& run) {
   app.add_option("--out", options->out, "folder of the report (./kbtp-report-TIME)")->type_name("DIR");
   app.add_option("--capture", options->capture, "interface to capture on (lo), or none")
       ->type_name("IFACE|none");
+  app.add_option("--profile", options->profile,
+                 "what is known of the target (TOML): identities, assigned values, ...")
+      ->type_name("FILE");
+  app.add_option("--expect", options->expect, "known deviations: how cases are expected to come out")
+      ->type_name("FILE");
+  app.add_option("--write-expect", options->write_expect, "writes such a file from this run")
+      ->type_name("FILE");
   app.footer(kFooter);
   app.callback([&app, &run, options] {
     run = [command = full_name(app), options] { return run_conformance(command, *options); };

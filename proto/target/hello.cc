@@ -46,7 +46,8 @@ std::optional<wire::Status> Session::find_range(const wire::Hello& hello) {
   const AnonymousPolicy& policy = core_->config.anonymous;
   const auto named = core_->named.find(hello.identity);
   if (named != core_->named.end() && !fault(Fault::identity_forgotten)) {
-    if (named->second.address != stream_->peer().host()) return wire::Status::access_denied;
+    if (named->second.address != stream_->peer().host() && !fault(Fault::identity_not_proven))
+      return wire::Status::access_denied;
     named_ = &named->second;
     range_ = named_->range;
     domain_ = range_->domain;

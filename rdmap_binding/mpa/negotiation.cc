@@ -60,9 +60,10 @@ ResponderOutcome negotiate_as_responder(const Enhanced& request, const LocalLimi
   }
 
   Enhanced& reply = outcome.reply;
-  reply.peer_to_peer = request.peer_to_peer;
-  set_rtr(reply, taken);
-  reply.ird = request.ord == kNoNegotiation ? kNoNegotiation : depths.ird;
+  reply.peer_to_peer = request.peer_to_peer && !fault(Fault::peer_to_peer_answered_plain);
+  if (reply.peer_to_peer) set_rtr(reply, taken);
+  const bool negotiated = request.ord != kNoNegotiation || fault(Fault::no_negotiation_ignored);
+  reply.ird = negotiated ? depths.ird : kNoNegotiation;
   reply.ord = request.ird == kNoNegotiation ? kNoNegotiation : depths.ord;
   return outcome;
 }

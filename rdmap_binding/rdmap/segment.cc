@@ -68,7 +68,9 @@ Expected<Opcode, WireError> check_head(const ddp::Header& header, std::size_t ul
     return unexpected(WireError{terminate::kRdmapUnexpectedOpcode, 0,
                                 "T is not that of the opcode (RFC 5040 4.1, RFC 7306 4.1)"});
   }
-  if (untagged != nullptr && untagged->queue_number != opcode->queue_number) {
+  const bool any_queue = fault(Fault::read_request_on_any_queue) &&
+                         control.opcode == static_cast<std::uint8_t>(Opcode::read_request);
+  if (untagged != nullptr && untagged->queue_number != opcode->queue_number && !any_queue) {
     return unexpected(WireError{terminate::kRdmapUnexpectedOpcode, kQueueNumberOctet,
                                 "QN is not that of the opcode (RFC 5040 4.1, RFC 7306 4.1)"});
   }

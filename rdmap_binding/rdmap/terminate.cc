@@ -97,7 +97,12 @@ TerminateOctets encode_terminate(const Terminate& message) {
   TerminateOctets out;
   ByteWriter writer(out.storage);
   const TerminateControl& control = message.control;
-  writer.u16(control.code.packed());
+  if (fault(Fault::terminate_bits_swapped)) {
+    writer.u8(static_cast<std::uint8_t>(control.code.error_type << 4 | control.code.layer));
+    writer.u8(control.code.error_code);
+  } else {
+    writer.u16(control.code.packed());
+  }
   writer.u16(static_cast<std::uint16_t>(((control.length_valid ? kLengthValidFlag : 0) |
                                          (control.ddp_header ? kDdpHeaderFlag : 0) |
                                          (control.rdma_header ? kRdmaHeaderFlag : 0))

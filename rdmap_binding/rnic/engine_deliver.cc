@@ -32,6 +32,9 @@ WireError protection_error(StagFault fault) {
 void Engine::on_untagged(const rdmap::SegmentView& segment, Octets ulpdu) {
   const ddp::UntaggedHeader& header = segment.head.untagged();
   Fault fault = check_msn(header);
+  if (kbtp::fault(kbtp::Fault::read_request_on_any_queue) &&
+      std::holds_alternative<rdmap::ReadRequest>(segment.body))
+    fault.reset();
   if (!fault) {
     if (const auto* payload = std::get_if<rdmap::Payload>(&segment.body)) {
       fault = on_send_segment(segment.head, payload->octets, std::nullopt);
@@ -129,6 +132,10 @@ tl::expected<Target, WireError> Engine::source_of(const rdmap::ReadRequest& requ
                                                   std::uint32_t length) const {
   const auto target = setup_.stags.find(scope_, request.source_stag, request.source_to + done, length,
                                         rdma::Access::remote_read);
+  if (!target && kbtp::fault(kbtp::Fault::read_right_not_checked) && !outstanding_.empty() &&
+      outstanding_.front().sink_stag == request.source_stag &&
+      done + length <= outstanding_.front().sink.memory.size())
+    return Target{outstanding_.front().sink.memory.subspan(done, length), rdma::Content::octets};
   if (!target && kbtp::fault(kbtp::Fault::read_stag_told_as_rights))
     return unexpected(protection_error(StagFault::access));
   if (!target) return unexpected(protection_error(target.error()));

@@ -100,7 +100,10 @@ void Engine::received(std::size_t n) {
 
 void Engine::parse() {
   if (state_ == State::startup && !parse_startup()) return;
-  while (state_ == State::open && parse_fpdu()) {
+  while (state_ == State::open) {
+    const bool first = !first_fpdu_seen_;
+    if (!parse_fpdu()) return;
+    if (first && kbtp::fault(kbtp::Fault::octets_after_first_fpdu_stall)) return;
     if (!posted_.empty() && posted_.front().done) tell_completions();
   }
 }
@@ -180,6 +183,13 @@ void Engine::on_fpdu(Octets fpdu, std::uint16_t ulpdu_length, CrcVerdict verdict
   if (verdict == CrcVerdict::bad && kbtp::fault(kbtp::Fault::delivers_after_crc_error)) {
     ++in_msn_[rdmap::kSendQueue];
     return;
+  }
+  if (verdict == CrcVerdict::bad && kbtp::fault(kbtp::Fault::places_before_crc_check)) {
+    const auto early = rdmap::decode_segment(ulpdu);
+    if (early && early->head.facts().tagged && early->head.payload_size != 0) {
+      if (const auto place = place_for(early->head))
+        put(*place, std::get_if<rdmap::Payload>(&early->body)->octets);
+    }
   }
   if (verdict == CrcVerdict::bad) {
     fail({terminate::kMpaCrcError, fpdu.size() - mpa::kCrcSize, "CRC error (RFC 5044 8)"}, {});
