@@ -102,7 +102,13 @@ Result<rdma::Region> Connection::register_region(const rdma::RegionSpec& spec) {
   if (ending_) return failure("the connection has ended");
   const bool window = spec.remote_invalidate && home_.device.facts.wire != Wire::iwarp &&
                       home_.device.facts.windows_of_type_2;
-  auto region = resources_->regions->add(spec, window);
+  std::shared_ptr<const void> counters;
+  if (allows(spec.access, rdma::Access::remote_atomic)) {
+    auto shared = home_.host.share_counters(spec.memory);
+    if (!shared) return unexpected(shared.error());
+    counters = std::move(*shared);
+  }
+  auto region = resources_->regions->add(spec, window, std::move(counters));
   if (region && window) {
     // In order with what will tell the peer of it; the device binds before it goes on.
     queue_->bind(region->stag);

@@ -43,6 +43,9 @@ class ConnectionHost {
   virtual ~ConnectionHost() = default;
   /// The shared protection domain when it has regions, else a new one.
   [[nodiscard]] virtual Result<std::shared_ptr<ProtectionDomain>> domain_for(rdma::DomainId domain) = 0;
+  /// `memory` holds counters that peers add to: until what is returned is gone, the host's own additions go
+  /// by the device too.
+  [[nodiscard]] virtual Result<std::shared_ptr<const void>> share_counters(std::span<std::byte> memory) = 0;
 };
 
 /// One loop and what lives on it. Used on that loop only, but for construction and destruction.

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/masked_add.h"
 #include "verbs/connection.h"
+#include "verbs/loopback.h"
 #include "verbs/status.h"
 
 namespace kbtp::verbs {
@@ -131,9 +132,15 @@ class VerbsProvider final : public Verbs, public ConnectionHost, public Watcher 
       if (!made) return unexpected(made.error());
       shared = std::move(*made);
     }
+    std::shared_ptr<const void> counters;
+    if (allows(spec.access, rdma::Access::remote_atomic)) {
+      auto exposed = share_counters(spec.memory);
+      if (!exposed) return unexpected(exposed.error());
+      counters = std::move(*exposed);
+    }
     rdma::RegionSpec of_domain = spec;
     of_domain.remote_invalidate = false;
-    return shared->regions.add(of_domain);
+    return shared->regions.add(of_domain, false, std::move(counters));
   }
 
   void revoke(rdma::STag stag, rdma::Task done) override {
@@ -183,10 +190,30 @@ class VerbsProvider final : public Verbs, public ConnectionHost, public Watcher 
   }
 
   std::uint64_t fetch_add_local(std::uint64_t& word, std::uint64_t add, std::uint64_t mask) override {
+    if (!device_.facts.atomics || device_.facts.atomics_with_cpu) return fetch_masked_add(word, add, mask);
+    // Whether peers reach the word must not change in between.
+    const std::scoped_lock lock(counters_mutex_);
+    if (loopback_ == nullptr) return fetch_masked_add(word, add, mask);
+    if (const auto before = loopback_->fetch_add(word, add, mask)) return *before;
+    spdlog::error("RDMA device {}: its atomics have failed, and every connection of it will",
+                  device_.facts.name);
     return fetch_masked_add(word, add, mask);
   }
 
   // For connections.
+
+  Result<std::shared_ptr<const void>> share_counters(std::span<std::byte> memory) override {
+    if (!device_.facts.atomics || device_.facts.atomics_with_cpu) return nullptr;
+    const std::scoped_lock lock(counters_mutex_);
+    if (loopback_ == nullptr) {
+      auto opened = Loopback::open(device_);
+      if (!opened) return unexpected(opened.error());
+      loopback_ = std::move(*opened);
+    }
+    if (auto exposed = loopback_->expose(memory); !exposed) return unexpected(exposed.error());
+    const auto withdraw = [loopback = loopback_, memory](const void*) { loopback->withdraw(memory); };
+    return std::shared_ptr<const void>(memory.data(), withdraw);
+  }
 
   Result<std::shared_ptr<ProtectionDomain>> domain_for(rdma::DomainId domain) override {
     const std::scoped_lock lock(mutex_);
@@ -227,6 +254,7 @@ class VerbsProvider final : public Verbs, public ConnectionHost, public Watcher 
     // The queue pair may be gone when the connection's loop looks: its number tells.
     const ConnectionNumber number =
         of_queue_pair ? reinterpret_cast<ConnectionNumber>(event.element.qp->qp_context) : 0;
+    if (of_queue_pair && number == 0) return;  // our own, whose failure is told where it is used
     for (const auto& home : homes_) {
       home->loop.post([home = home.get(), number, why] {
         if (number == 0) {
@@ -248,6 +276,8 @@ class VerbsProvider final : public Verbs, public ConnectionHost, public Watcher 
   std::vector<std::unique_ptr<Home>> homes_;
   std::atomic<std::uint32_t> next_domain_{1};
   std::atomic<ConnectionNumber> next_connection_{1};
+  std::mutex counters_mutex_;
+  std::shared_ptr<Loopback> loopback_;  // under counters_mutex_
   std::mutex mutex_;
   std::unordered_map<rdma::DomainId, std::shared_ptr<ProtectionDomain>> domains_;  // under mutex_
 };

@@ -40,7 +40,8 @@ Result<PinnedBuffer> PinnedBuffer::make(ibv_pd& pd, std::size_t size, int access
   return buffer;
 }
 
-Result<rdma::Region> Regions::add(const rdma::RegionSpec& spec, bool through_window) {
+Result<rdma::Region> Regions::add(const rdma::RegionSpec& spec, bool through_window,
+                                  std::shared_ptr<const void> keep) {
   if (const char* fault = rdma::fault_of(spec)) return failure(fault);
   if (spec.memory.empty()) return failure("an RDMA device registers no region of 0 octets");
   if (allows(spec.access, rdma::Access::remote_atomic) && !device_.facts.atomics)
@@ -52,6 +53,7 @@ Result<rdma::Region> Regions::add(const rdma::RegionSpec& spec, bool through_win
   Entry entry;
   entry.memory = spec.memory;
   entry.content = spec.content;
+  entry.keep = std::move(keep);
   entry.tagged_offset = offset;
   entry.access = verbs_access(spec.access);
   const int region_access =

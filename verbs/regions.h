@@ -47,7 +47,9 @@ class Regions {
 
   /// With `through_window` peers get at the memory through a window of type 2 alone, which has yet to be
   /// bound (window()).
-  [[nodiscard]] Result<rdma::Region> add(const rdma::RegionSpec& spec, bool through_window = false);
+  /// `keep` is held until the region is gone.
+  [[nodiscard]] Result<rdma::Region> add(const rdma::RegionSpec& spec, bool through_window = false,
+                                         std::shared_ptr<const void> keep = nullptr);
   /// False when there is no such region.
   bool remove(rdma::STag stag);
   void clear() { entries_.clear(); }
@@ -62,6 +64,7 @@ class Regions {
     rdma::Content content = rdma::Content::octets;
     std::uint64_t tagged_offset = 0;
     int access = 0;
+    std::shared_ptr<const void> keep;
     MrHandle region;
     MwHandle window;  // goes before its region
   };
