@@ -145,6 +145,7 @@ class Analyzer::Connection {
          bad.error ? "no MPA start-up frame where one is due" : "the start-up frame breaks off");
   }
   void on(const Missing& missing) {
+    lost_[side()] = true;
     find(*out_, Severity::warning, "octets-missing",
          fmt::format("the capture lacks {} octets here", missing.length));
   }
@@ -153,7 +154,7 @@ class Analyzer::Connection {
   }
   void on(const TcpEnd& end) {
     if (end.kind == TcpEnd::Kind::rst) find(*out_, Severity::warning, "reset", "the connection is reset");
-    if (side() != initiator_ && !requests_.empty()) {
+    if (side() != initiator_ && !requests_.empty() && !lost_[side()]) {
       find(*out_, Severity::warning, "unanswered",
            fmt::format("{} requests were not answered, the first of them {} in #{}", requests_.size(),
                        wire::to_string(oldest().op), oldest().frame.number));
@@ -268,8 +269,12 @@ class Analyzer::Connection {
   }
   void on_read_response(const Fpdu& fpdu, const ddp::TaggedHeader& header) {
     auto& open = one_sided_[peer()];
+    if (lost()) {
+      pass_over(open,
+                [&](const OneSided& request) { return !request.atomic && request.sink_stag == header.stag; });
+    }
     if (open.empty() || open.front().atomic) {
-      if (both_seen()) find(*out_, Severity::warning, "response-unasked", "no Read Request is open");
+      if (all_seen()) find(*out_, Severity::warning, "response-unasked", "no Read Request is open");
       return;
     }
     if (fpdu.payload_length != 0 && open.front().sink_stag != header.stag)
@@ -285,8 +290,13 @@ class Analyzer::Connection {
 
   void on_atomic_response(const rdmap::AtomicResponse& response) {
     auto& open = one_sided_[peer()];
+    if (lost()) {
+      pass_over(open, [&](const OneSided& request) {
+        return request.atomic && request.sink_stag == response.request_identifier;
+      });
+    }
     if (open.empty() || !open.front().atomic) {
-      if (both_seen()) find(*out_, Severity::warning, "response-unasked", "no Atomic Request is open");
+      if (all_seen()) find(*out_, Severity::warning, "response-unasked", "no Atomic Request is open");
       return;
     }
     const OneSided request = std::move(open.front());
@@ -314,7 +324,15 @@ class Analyzer::Connection {
            "the control bits are in the order of Linux siw, not of RFC 5040 4.8");
   }
 
-  [[nodiscard]] bool both_seen() const { return seen_[0] && seen_[1]; }
+  /// Of requests that the capture has: what lies in front of its start or where it lacks octets is not known.
+  [[nodiscard]] bool all_seen() const { return seen_[0] && seen_[1] && !lost_[peer()]; }
+  [[nodiscard]] bool lost() const { return lost_[0] || lost_[1]; }
+  /// Responses come in the order of the requests. Where octets are lacking some of either are not known:
+  /// those in front of the one that fits, or all.
+  template <class Fits>
+  static void pass_over(std::deque<OneSided>& open, Fits fits) {
+    open.erase(open.begin(), std::ranges::find_if(open, fits));
+  }
 
   // --- KBTP ----------------------------------------------------------------------------------------------
 
@@ -365,7 +383,7 @@ class Analyzer::Connection {
   void finish(std::uint64_t id, wire::Status status, std::uint64_t data_length) {
     const auto at = requests_.find(id);
     if (at == requests_.end()) {
-      if (both_seen())
+      if (all_seen())
         find(*out_, Severity::warning, "completion-unasked", fmt::format("no request {:#x} is open", id));
       return;
     }
@@ -398,6 +416,7 @@ class Analyzer::Connection {
   std::optional<Answered> answered_;
   std::size_t initiator_ = 0;
   std::array<bool, 2> seen_{};                     ///< sides that have sent a message
+  std::array<bool, 2> lost_{};                     ///< of whose octets the capture lacks some
   std::array<KnownMemory, 2> memory_;              ///< by the Side whose memory it is
   std::array<std::deque<OneSided>, 2> one_sided_;  ///< by the Side that asked
   std::unordered_map<std::uint64_t, Request> requests_;

@@ -191,6 +191,31 @@ TEST(Analysis, WhatHasNoRequestIsFound) {
   EXPECT_THAT(analysed.findings.at(atomic), ElementsAre("response-unasked"));
 }
 
+/// What may lie in octets that the capture lacks is no fault of anybody's.
+TEST(Analysis, WhereOctetsAreLackingNothingIsCalledUnasked) {
+  Talk talk;
+  const auto read = [&](std::uint32_t sink) {
+    return talk.untagged_header(true, Opcode::read_request,
+                                rdmap::encode(rdmap::ReadRequest{sink, 0, 16, 2, 0}));
+  };
+  read(71);
+  const auto second = read(72);
+  // The response to the first read is not in the capture, nor is a request.
+  Bytes lost = tagged(Opcode::read_response, 71, 0, true, pattern(16));
+  talk.skip(false, lost.size());
+  talk.write(false, 72, 0, Opcode::read_response);
+  talk.skip(true, 100);
+  talk.load(99, 1, 5, 0);
+  talk.complete(55);
+  talk.fin(false);
+  const Analysed analysed(talk.frames);
+  ASSERT_EQ(analysed.answered.size(), 2U);  // HELLO, and the second read with what the gap's end lets out
+  EXPECT_EQ(analysed.answered[1].kind, Answered::Kind::read);
+  EXPECT_EQ(analysed.answered[1].latency_ns, static_cast<std::int64_t>(talk.frames.size() - second) * 1000);
+  for (const auto& [frame, found] : analysed.findings)
+    EXPECT_TRUE(found[0] == "octets-missing" || found[0] == "boundary-lost") << frame << found[0];
+}
+
 TEST(Analysis, RefusedRepeatedAndUnansweredRequestsAreFound) {
   Talk talk;
   talk.load(7, 3, 0xAB, 0);
