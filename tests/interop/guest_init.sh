@@ -41,7 +41,7 @@ while read -r verb id signal <&3; do
     signal)
       tries=50
       until [ -s "/run/jobs/$id" ] || [ $tries = 0 ]; do usleep 20000; tries=$((tries - 1)); done
-      kill "-$signal" -- "-$(cat "/run/jobs/$id")" ;;
+      kill -s "$signal" -- "-$(cat "/run/jobs/$id")" ;;
     off) poweroff -f ;;
   esac
 done
