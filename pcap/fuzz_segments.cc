@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fuzz/require.h"
@@ -117,7 +119,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if ((order & 0x80) != 0) scattered.push_back(segment);
     at += n;
   }
-  std::ranges::stable_sort(scattered, {}, &Segment::place);
+  std::ranges::sort(scattered, {}, [](const Segment& one) { return std::pair(one.place, one.at); });
   kbtp::fuzz::require(told(flags, in_order) == told(flags, scattered),
                       "the order of segments does not matter");
   return 0;
