@@ -129,6 +129,7 @@ bool Connection::hand_over(const Order& order) {
       piece.lkey = r.in->key();
       break;
     case Place::region:
+      piece.addr = order.local_address;
       break;
   }
   if (order.solicited) request.send_flags |= IBV_SEND_SOLICITED;

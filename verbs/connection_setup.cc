@@ -208,14 +208,14 @@ void Connection::start_accept(InboundRequest request) {
   parameters.private_data_len = static_cast<std::uint8_t>(options_.private_data.size());
   parameters.responder_resources = as_depth(options_.ird, capabilities_.ird);
   parameters.initiator_depth = as_depth(options_.ord, capabilities_.ord);
-  if (home_.device.facts.wire != Wire::iwarp) {
-    // iWARP negotiates by itself (RFC 6581 9.1); InfiniBand takes what is answered, and its RTU tells
-    // nothing.
+  // MPA of revision 1 tells no depths: the ULPs agree on them by themselves (RFC 5044).
+  const bool untold = home_.device.facts.wire == Wire::iwarp && peer_ird_ == 0 && peer_ord_ == 0;
+  if (!untold) {
     parameters.initiator_depth = as_depth(parameters.initiator_depth, peer_ird_);
     parameters.responder_resources = as_depth(parameters.responder_resources, peer_ord_);
-    capabilities_.ord = parameters.initiator_depth;
-    capabilities_.ird = parameters.responder_resources;
   }
+  capabilities_.ord = parameters.initiator_depth;
+  capabilities_.ird = parameters.responder_resources;
   parameters.rnr_retry_count = kReceiverNotReadyRetries;
   watch_cm();
   if (rdma_accept(resources_->id.get(), &parameters) != 0)
@@ -272,7 +272,7 @@ Result<> Connection::make_queues() {
   limits.plain_atomics = capabilities_.atomics != rdma::Atomics::none;
   limits.send_invalidate = capabilities_.invalidate_tx;
   queue_.emplace(limits, r.out->octets(), r.in->octets(),
-                 [&regions = *r.regions](Octets octets) { return regions.key_of(octets); });
+                 [&regions = *r.regions](Octets octets) { return regions.find(octets); });
   receives_wanted_ = options_.initial_receives;
   fill_receives();
   if (ending_) return failure(ending_->text);
@@ -326,14 +326,13 @@ void Connection::on_cm_event(const rdma_cm_event& event) {
 }
 
 void Connection::established(const rdma_conn_param& agreed) {
-  // The Initiator learns what was agreed, an iWARP Responder too; nothing is told by MPA of revision 1, whose
-  // ULPs agree on depths by themselves (RFC 5044), nor by InfiniBand's RTU.
-  if (agreed.initiator_depth != 0)
-    capabilities_.ord = std::min<std::uint32_t>(capabilities_.ord, agreed.initiator_depth);
-  if (agreed.responder_resources != 0)
-    capabilities_.ird = std::min<std::uint32_t>(capabilities_.ird, agreed.responder_resources);
+  // The Initiator learns what was agreed, unless MPA is of revision 1; the Responder knows it already.
   capabilities_.ord = std::min(capabilities_.ord, options_.ord);
   capabilities_.ird = std::min(capabilities_.ird, options_.ird);
+  if (!listener_ && agreed.initiator_depth != 0)
+    capabilities_.ord = std::min<std::uint32_t>(capabilities_.ord, agreed.initiator_depth);
+  if (!listener_ && agreed.responder_resources != 0)
+    capabilities_.ird = std::min<std::uint32_t>(capabilities_.ird, agreed.responder_resources);
   queue_->set_ord(capabilities_.ord);
   if (!listener_ && agreed.private_data != nullptr) {
     const auto* octets = static_cast<const std::byte*>(agreed.private_data);

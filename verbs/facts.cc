@@ -33,15 +33,17 @@ Quirks quirks_of(const DeviceFacts& facts) {
     quirks.sends_stag_zero = true;
     quirks.revokes_untold = true;
     quirks.offset_is_address = true;
+    quirks.wraps_private_data = true;
+    quirks.swaps_depths = true;
     quirks.reads_without_right = true;
   }
   return quirks;
 }
 
-std::uint32_t max_private_data(Wire wire) {
-  switch (wire) {
+std::uint32_t max_private_data(const DeviceFacts& facts) {
+  switch (facts.wire) {
     case Wire::iwarp:
-      return 252;
+      return quirks_of(facts).wraps_private_data ? 251 : 252;
     case Wire::roce:
     case Wire::infiniband:
       return 56;
@@ -64,7 +66,8 @@ rdma::Capabilities capabilities_of(const DeviceFacts& facts) {
   c.write_immediate = ib;
   c.ordered_write_visibility = ib;
   c.read_sink_needs_remote_write = facts.wire == Wire::iwarp;  // RFC 5040 8.1.1
-  c.max_private_data = max_private_data(facts.wire);
+  c.offset_is_address = quirks_of(facts).offset_is_address;
+  c.max_private_data = max_private_data(facts);
   // struct rdma_conn_param has an octet for each.
   constexpr std::uint32_t kMostDepth = 255;
   c.ird = std::min(facts.ird, kMostDepth);

@@ -53,6 +53,10 @@ struct Quirks {
   bool revokes_untold = false;
   /// A region's Tagged Offset is its address, whatever was asked for.
   bool offset_is_address = false;
+  /// The length of private data and MPA's own four octets together has 8 bits, and wraps.
+  bool wraps_private_data = false;
+  /// A connection request tells the peer's two read depths the wrong way round.
+  bool swaps_depths = false;
   /// A Remote Read needs no right of the region.
   bool reads_without_right = false;
 };
@@ -60,7 +64,7 @@ struct Quirks {
 
 /// Octets of private data that a connection request can carry: 256 of rdma_cm less 4 of MPA revision 2 on
 /// iWARP (RFC 6581 9.1), 92 of a CM REQ less 36 of rdma_cm's own header elsewhere.
-[[nodiscard]] std::uint32_t max_private_data(Wire wire);
+[[nodiscard]] std::uint32_t max_private_data(const DeviceFacts& facts);
 
 [[nodiscard]] rdma::Capabilities capabilities_of(const DeviceFacts& facts);
 

@@ -82,12 +82,13 @@ std::optional<Regions::Window> Regions::window(rdma::STag stag) const {
                 entry.access & ~IBV_ACCESS_LOCAL_WRITE};
 }
 
-std::optional<std::uint32_t> Regions::key_of(Octets octets) const {
+std::optional<WorkQueue::InRegion> Regions::find(Octets octets) const {
   const std::less_equal<const std::byte*> not_after;
   for (const auto& [stag, entry] : entries_) {
     if (entry.content == rdma::Content::stable && not_after(entry.memory.data(), octets.data()) &&
         not_after(octets.data() + octets.size(), entry.memory.data() + entry.memory.size())) {
-      return entry.region->lkey;
+      const auto behind = static_cast<std::uint64_t>(octets.data() - entry.memory.data());
+      return WorkQueue::InRegion{entry.region->lkey, entry.tagged_offset + behind};
     }
   }
   return std::nullopt;

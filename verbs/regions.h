@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "proto/rdma/region.h"
 #include "verbs/device.h"
+#include "verbs/work_queue.h"
 
 namespace kbtp::verbs {
 
@@ -55,8 +56,8 @@ class Regions {
   void clear() { entries_.clear(); }
 
   [[nodiscard]] std::optional<Window> window(rdma::STag stag) const;
-  /// The local key of a `stable` region around `octets`.
-  [[nodiscard]] std::optional<std::uint32_t> key_of(Octets octets) const;
+  /// A `stable` region around `octets`.
+  [[nodiscard]] std::optional<WorkQueue::InRegion> find(Octets octets) const;
 
  private:
   struct Entry {

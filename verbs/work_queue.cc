@@ -164,12 +164,13 @@ std::optional<Order> WorkQueue::order(Begun& begun, const rdma::Write& write) {
   order.remote = {write.destination.stag, write.destination.tagged_offset + begun.done};
   const Octets rest = write.source.subspan(begun.done);
   std::size_t size = 0;
-  if (const auto key = rest.empty() ? std::nullopt : find_region_(rest)) {
+  if (const auto region = rest.empty() ? std::nullopt : find_region_(rest)) {
     size =
         static_cast<std::size_t>(std::min({std::uint64_t{rest.size()}, limits_.max_message, kLargestPiece}));
     order.place = Place::region;
     order.local = rest.first(size);
-    order.local_key = *key;
+    order.local_key = region->key;
+    order.local_address = region->address;
   } else {
     size = piece(rest.size(), out_);
     if (size > 0 && !stage(order, rest.first(size))) return std::nullopt;

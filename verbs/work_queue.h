@@ -50,8 +50,9 @@ struct Order {
   };
   Kind kind = Kind::send;
   Place place = Place::nowhere;
-  Octets local;                 ///< sent from, or read into
-  std::uint32_t local_key = 0;  ///< of a region
+  Octets local;                     ///< sent from, or read into
+  std::uint32_t local_key = 0;      ///< of a region
+  std::uint64_t local_address = 0;  ///< of `local` in that region, as the device counts
   rdma::RemoteBuffer remote;
   bool solicited = false;
   std::optional<rdma::STag> invalidate;
@@ -69,8 +70,13 @@ struct Ended {
 
 class WorkQueue {
  public:
-  /// The local key of a region that holds all of `octets` and that may be sent from where it lies.
-  using FindRegion = std::function<std::optional<std::uint32_t>(Octets octets)>;
+  /// How the device finds octets in a region.
+  struct InRegion {
+    std::uint32_t key = 0;
+    std::uint64_t address = 0;
+  };
+  /// A region that holds all of `octets` and that may be sent from where it lies.
+  using FindRegion = std::function<std::optional<InRegion>(Octets octets)>;
 
   WorkQueue(const QueueLimits& limits, MutableOctets out, MutableOctets in, FindRegion find_region);
 

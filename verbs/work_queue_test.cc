@@ -32,7 +32,7 @@ class WorkQueueTest : public testing::Test {
   }
   WorkQueue make(const QueueLimits& with) {
     return {
-        with, out, in, [this](Octets octets) -> std::optional<std::uint32_t> {
+        with, out, in, [this](Octets octets) -> std::optional<WorkQueue::InRegion> {
           if (octets.data() < region.data() || octets.data() + octets.size() > region.data() + region.size())
             return std::nullopt;
           return 77;
@@ -104,6 +104,7 @@ TEST_F(WorkQueueTest, WriteFromARegionIsUsedWhereItLies) {
   ASSERT_EQ(all.size(), 1U);
   EXPECT_EQ(all[0].place, Place::region);
   EXPECT_EQ(all[0].local_key, 77U);
+  EXPECT_EQ(all[0].local_address, 5000U);
   EXPECT_EQ(all[0].local.data(), region.data());
   EXPECT_EQ(all[0].local.size(), 10'000U);
 }
@@ -114,7 +115,12 @@ TEST_F(WorkQueueTest, WritesLongerThanTheDeviceTakesAreCut) {
   WorkQueue queue = make(small);
   queue.post(rdma::Write{1, Octets(region).first(10'000), {5, 0}, nullptr});
   std::vector<std::size_t> sizes;
-  for (const Order& order : orders(queue)) sizes.push_back(order.local.size());
+  std::uint64_t address = 5000;
+  for (const Order& order : orders(queue)) {
+    EXPECT_EQ(order.local_address, address);
+    address += order.local.size();
+    sizes.push_back(order.local.size());
+  }
   EXPECT_THAT(sizes, testing::ElementsAre(4000U, 4000U, 2000U));
 }
 

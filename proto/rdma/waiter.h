@@ -28,7 +28,13 @@ class Waiter : public StreamHandler {
       stream->post_receives(1);
       stream->post({Send{0, to_vector(r.payload), false, std::nullopt}});
     }
-    note([&] { received.push_back(to_vector(r.payload)); });
+    note([&] {
+      if (r.immediate) {
+        immediates.push_back(*r.immediate);
+      } else {
+        received.push_back(to_vector(r.payload));
+      }
+    });
   }
   void on_completion(const Completion& c) override {
     note([&] { completions.push_back(c); });
@@ -55,6 +61,7 @@ class Waiter : public StreamHandler {
   Stream* stream = nullptr;
   std::vector<std::byte> private_data;
   std::vector<std::vector<std::byte>> received;
+  std::vector<std::uint64_t> immediates;
   std::vector<Completion> completions;
   std::optional<CloseReason> closed;
 
