@@ -27,6 +27,13 @@ Result<Pool> Pool::create(std::uint64_t blocks, std::uint32_t block_size, std::u
   });
 }
 
+Result<Pool> Pool::create_at_address(std::uint64_t blocks, std::uint32_t block_size) {
+  return create(blocks, block_size).map([](Pool pool) {
+    pool.base_ = reinterpret_cast<std::uintptr_t>(pool.memory().data());
+    return pool;
+  });
+}
+
 std::optional<std::uint64_t> Pool::number_of(std::uint64_t block_offset) const {
   if (block_offset < base_) return std::nullopt;
   const std::uint64_t distance = block_offset - base_;

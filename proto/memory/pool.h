@@ -28,6 +28,9 @@ class Pool {
   [[nodiscard]] static Result<Pool> create(std::uint64_t blocks, std::uint32_t block_size,
                                            std::uint64_t base = kPoolBase);
 
+  /// The base is the address of the memory, for a provider that knows no other Tagged Offsets.
+  [[nodiscard]] static Result<Pool> create_at_address(std::uint64_t blocks, std::uint32_t block_size);
+
   [[nodiscard]] std::uint64_t blocks() const { return blocks_; }
   [[nodiscard]] std::uint32_t block_size() const { return block_size_; }
   /// Tagged Offset of the first octet; the region is registered with it.

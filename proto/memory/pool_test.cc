@@ -31,6 +31,14 @@ TEST(Pool, Kbtp_3_1_02_ABlockOffsetIsATaggedOffset) {
   EXPECT_NE(pool->offset_of(0), 0u);  // G-16: Block Offset 0 says "none"
 }
 
+TEST(Pool, BlockOffsetsAreAddressesWhereTheProviderKnowsNoOthers) {
+  const auto pool = Pool::create_at_address(4, 4096);
+  ASSERT_TRUE(pool);
+  EXPECT_EQ(pool->base(), reinterpret_cast<std::uintptr_t>(pool->memory().data()));
+  EXPECT_EQ(pool->block(pool->offset_of(3)).data(), pool->memory().data() + std::size_t{3} * 4096);
+  EXPECT_EQ(pool->number_of(pool->offset_of(3)), 3);
+}
+
 TEST(Pool, OffsetsThatStartNoBlockAreNone) {
   const auto pool = Pool::create(4, 4096);
   ASSERT_TRUE(pool);
@@ -42,6 +50,7 @@ TEST(Pool, OffsetsThatStartNoBlockAreNone) {
 
 TEST(Pool, G_45_SizesThatCannotBeAreRefused) {
   EXPECT_FALSE(Pool::create(0, 4096));
+  EXPECT_FALSE(Pool::create_at_address(0, 4096));
   EXPECT_FALSE(Pool::create((std::uint64_t{1} << 28) + 1, 8));
   EXPECT_FALSE(Pool::create(1, 0));
   EXPECT_FALSE(Pool::create(1, 12));

@@ -35,6 +35,8 @@ struct Capabilities {
   bool ordered_write_visibility =
       false;  ///< a Write is visible only after earlier Writes' data: RECORD may be offered (6.5)
   bool read_sink_needs_remote_write = false;
+  bool offset_is_address =
+      false;  ///< regions have their addresses as Tagged Offsets, whatever RegionSpec asks
   std::uint32_t max_private_data = 0;       ///< octets a set-up message can carry for the ULP
   std::uint32_t ird = 0;                    ///< inbound Reads and Atomics outstanding, at most
   std::uint32_t ord = 0;                    ///< outbound Reads and Atomics outstanding, at most

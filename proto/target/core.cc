@@ -44,7 +44,10 @@ Result<std::shared_ptr<Core>> Core::create(TargetConfig config, rdma::Provider& 
   }
   const std::uint64_t reserve = config.reserve.value_or(std::min<std::uint64_t>(64, config.blocks / 16));
   if (reserve > config.blocks) return failure("the reserve for pins is larger than the pool");
-  auto pool = memory::Pool::create(config.blocks, config.block_size);
+  // Block Offsets are Tagged Offsets (3.1): they must be those that the region will have.
+  auto pool = provider.capabilities().offset_is_address
+                  ? memory::Pool::create_at_address(config.blocks, config.block_size)
+                  : memory::Pool::create(config.blocks, config.block_size);
   if (!pool) return unexpected(pool.error());
   auto table = memory::BlockTable::create(config.table_base_handle, config.handles);
   if (!table) return unexpected(table.error());
