@@ -5,6 +5,8 @@ as the warden: it waits, passes signals on, and returns the status. What runs in
 kills all of it (QEMU, captures, targets) when it ends, and the tap and the network go with the last of them. PID 1
 itself is killed by the kernel when the warden dies (PR_SET_PDEATHSIG), SIGKILL included, and ends when one of the
 owners ends: processes further up (a test runner, ./run) whose numbers KBTP_LAB_OWNER holds, separated by commas.
+
+As a program it prints why this machine cannot run the lab, and ends with 77; or prints nothing and ends with 0.
 """
 
 import ctypes
@@ -37,9 +39,10 @@ def why_not() -> str | None:
     return "qemu-system-x86_64 is not installed (package qemu-system-x86)"
 
 
-def _owners() -> list[int]:
+def _owners(with_parent: bool) -> list[int]:
     descriptors = []
-    for number in filter(None, os.environ.get("KBTP_LAB_OWNER", "").split(",")):
+    numbers = os.environ.get("KBTP_LAB_OWNER", "").split(",") + ([str(os.getppid())] if with_parent else [])
+    for number in filter(None, numbers):
         try:
             descriptors.append(os.pidfd_open(int(number)))
         except ProcessLookupError:
@@ -55,9 +58,12 @@ def _end_with(descriptors: list[int]) -> None:
     os._exit(137)
 
 
-def contain() -> int:
-    """Returns, inside the namespaces, the number that PID 1 has outside. Never returns in the warden."""
-    owners = _owners()
+def contain(with_parent: bool = False) -> int:
+    """Returns, inside the namespaces, the number that PID 1 has outside. Never returns in the warden.
+
+    `with_parent`: the caller's parent is an owner, too.
+    """
+    owners = _owners(with_parent)
     warden_alive, warden_end = os.pipe()  # end of file when the warden is gone
     number_out, number_in = os.pipe()
     _checked("unshare", _libc.unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET))
@@ -109,3 +115,9 @@ def _watch(child: int, number_in: int) -> None:
     if ended_by:
         os._exit(128 + ended_by[0])
     os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
+
+
+if __name__ == "__main__":
+    if reason := why_not():
+        print(reason)
+        sys.exit(77)

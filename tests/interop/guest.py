@@ -317,13 +317,15 @@ class Capture:
 
     _FENCE = b"the lab's capture ends here"
 
-    def __init__(self, file: pathlib.Path, expression: str, interface: str = INTERFACE):
+    def __init__(self, file: pathlib.Path, expression: str, interface: str = INTERFACE, mtu: int = 1500):
         self.file = file
+        # The kernel's ring has places of this size: with a larger one there are too few.
+        snap_length = max(2048, mtu + 128)
         self._fence_port = 9
         self._said = file.with_suffix(".tcpdump.txt")
         with open(self._said, "wb") as said:
             self._tcpdump = subprocess.Popen(
-                ["tcpdump", "-i", interface, "-Z", "root", "-s", "0", "-U", "-B", "65536", "--immediate-mode", "-w", str(file),
+                ["tcpdump", "-i", interface, "-Z", "root", "-s", str(snap_length), "-U", "-B", "131072", "--immediate-mode", "-w", str(file),
                  f"({expression}) or (udp dst port {self._fence_port} and src host {HOST4})"], stdout=said, stderr=said)
         deadline = time.monotonic() + 20
         while b"listening on" not in self._said.read_bytes():

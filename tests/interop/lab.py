@@ -222,7 +222,7 @@ def main() -> int:
     outside = contain.contain()
 
     network = lab.Network(2 if options.device == "rxe" else 1, options.mtu)
-    capture = lab.Capture(out / "lab0.pcap", options.capture) if options.capture else None
+    capture = lab.Capture(out / "lab0.pcap", options.capture, mtu=options.mtu) if options.capture else None
     run = Run(options, files, programs, out, outside, relay)
     status = 3
     for attempt in (1, 2):
