@@ -24,8 +24,12 @@ struct Row {
   std::uint32_t msn = 0;   ///< untagged
   std::uint32_t mo = 0;    ///< untagged
   std::string crc;         ///< "good", "bad" or "off"
+  /// What else a witness reads in it, the RDMAP header above all, by tshark's names for it. An RNIC tells
+  /// none.
+  std::map<std::string, std::uint64_t> more;
 
-  bool operator==(const Row&) const = default;
+  /// Nothing is told otherwise: of `more` what both tell.
+  bool operator==(const Row& other) const;
 };
 [[nodiscard]] std::string to_string(const Row& row);
 
@@ -36,6 +40,8 @@ using Rows = std::map<std::string, std::vector<Row>>;
 /// agree.
 [[nodiscard]] std::string difference(const Rows& one, const Rows& other);
 [[nodiscard]] std::size_t count(const Rows& rows);
+/// How many values of Row::more two witnesses have both.
+[[nodiscard]] std::size_t count_more(const Rows& one, const Rows& other);
 
 /// Whole FPDUs only: nobody else tells of one that the stream breaks off in.
 [[nodiscard]] Rows rows_of(const trace::Trace& trace);

@@ -1,5 +1,6 @@
 #include "second_opinion/tshark.h"
 
+#include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -49,6 +50,36 @@ std::string labelled(std::string_view text, std::string_view label) {
   return std::string(rest.substr(0, rest.find(',')));
 }
 
+/// Row::more, by name.
+constexpr std::array<std::string_view, 26> kMore{
+    "iwarp_ddp.dv",
+    "iwarp_rdma.version",
+    "iwarp_rdma.rsv",
+    "iwarp_rdma.inval_stag",
+    "iwarp_rdma.sinkstag",
+    "iwarp_rdma.sinkto",
+    "iwarp_rdma.rdmardsz",
+    "iwarp_rdma.srcstag",
+    "iwarp_rdma.srcto",
+    "iwarp_rdma.term_layer",
+    "iwarp_rdma.term_etype",
+    "iwarp_rdma.term_errcode",
+    "iwarp_rdma.term_hdrct_m",
+    "iwarp_rdma.hdrct_d",
+    "iwarp_rdma.hdrct_r",
+    "iwarp_rdma.atomic.opcode",
+    "iwarp_rdma.atomic.request_identifier",
+    "iwarp_rdma.atomic.remote_stag",
+    "iwarp_rdma.atomic.remote_tagged_offset",
+    "iwarp_rdma.atomic.add_data",
+    "iwarp_rdma.atomic.add_mask",
+    "iwarp_rdma.atomic.swap_data",
+    "iwarp_rdma.atomic.swap_mask",
+    "iwarp_rdma.atomic.compare_data",
+    "iwarp_rdma.atomic.compare_mask",
+    "iwarp_rdma.atomic.original_remote_data_value",
+};
+
 /// Takes PDML line by line: each element stands on a line of its own.
 class PdmlReader {
  public:
@@ -76,6 +107,12 @@ class PdmlReader {
     if (name == "iwarp_ddp.msn") row_->msn = static_cast<std::uint32_t>(number(show));
     if (name == "iwarp_ddp.mo") row_->mo = static_cast<std::uint32_t>(number(show));
     if (name == "iwarp_rdma.opcode") row_->opcode = static_cast<std::uint8_t>(number(show));
+    for (const std::string_view more : kMore) {
+      // Of an error's type and code it has names by layer.
+      const bool by_layer = more.starts_with("iwarp_rdma.term_e");
+      if (by_layer ? name.starts_with(more) : name == more)
+        row_->more[std::string(more.substr(std::string_view("iwarp_").size()))] = number(show);
+    }
   }
   [[nodiscard]] Rows rows() && { return std::move(rows_); }
 
