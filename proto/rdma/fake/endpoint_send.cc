@@ -31,6 +31,7 @@ rdma::WorkId id_of(const rdma::WorkRequest& request) {
 }  // namespace
 
 void Endpoint::post(std::vector<rdma::WorkRequest> requests) {
+  scheduler_.touch(host_.index(), Touched::What::sends);
   for (auto& request : requests) {
     auto posted = std::make_shared<Posted>();
     posted->request = std::move(request);
@@ -255,9 +256,16 @@ void Endpoint::complete_in_order() {
   while (!uncompleted_.empty() && uncompleted_.front()->completable) {
     const auto posted = uncompleted_.front();
     uncompleted_.pop_front();
-    loop_.post([this, posted, connection = hold()] {
+    const bool no_notice =
+        scheduler_.options().quiet_sends && std::holds_alternative<rdma::Send>(posted->request);
+    const auto tell = [this, posted, connection = hold()] {
       handler_.on_completion({id_of(posted->request), posted->status, posted->original});
-    });
+    };
+    if (no_notice) {
+      loop_.post(tell, loop_.no_notice());
+    } else {
+      loop_.post(tell);
+    }
   }
   end_if_both_finished();
 }
@@ -286,6 +294,7 @@ void Endpoint::watch_progress() {
 
 void Endpoint::close(Duration linger) {
   if (closing_ || ended_) return;
+  scheduler_.touch(host_.index(), Touched::What::sends);
   closing_ = true;
   loop_.call_at(scheduler_.now() + linger, [this, connection = hold()] {
     if (ended_) return;

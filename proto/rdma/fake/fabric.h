@@ -47,6 +47,9 @@ struct FabricOptions {
   /// Chooses the order of events instead of chance; then a Write or Read Response has max_pieces pieces of
   /// about one size. Outlives the fabric.
   Schedule* schedule = nullptr;
+  /// With a schedule: the hosts' code does nothing with the completions of Sends, so that it does not matter
+  /// when they come.
+  bool quiet_sends = false;
 };
 
 struct HostOptions {

@@ -25,6 +25,7 @@ std::optional<Schedule::EventId> Schedule::awake(const Step& step) {
 
 std::optional<Schedule::EventId> Schedule::choose(std::span<const EventId> ready) {
   if (abandoned_) return std::nullopt;
+  if (chance_) return ready[(*chance_)() % ready.size()];
   if (depth_ == steps_.size()) {
     Step step{{ready.begin(), ready.end()}, asleep_, 0, {}};
     const auto chosen = awake(step);
@@ -44,6 +45,7 @@ std::optional<Schedule::EventId> Schedule::choose(std::span<const EventId> ready
 }
 
 void Schedule::happened(Touched touched) {
+  if (chance_) return;
   Step& step = steps_[depth_++];
   step.touched = touched;
   asleep_.clear();
@@ -90,6 +92,18 @@ Explored explore(std::uint64_t most_runs, Tell tell,
     if (!schedule.next()) {
       explored.all = true;
       return explored;
+    }
+  }
+  return explored;
+}
+
+Explored sample(std::uint64_t runs, const std::function<std::optional<std::string>(Schedule&)>& program) {
+  Explored explored;
+  while (explored.orders < runs) {
+    Schedule schedule(++explored.orders);
+    if (const auto wrong = program(schedule)) {
+      explored.wrong = *wrong;
+      break;
     }
   }
   return explored;

@@ -20,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,6 +65,8 @@ class Schedule {
   using EventId = std::uint64_t;
 
   explicit Schedule(Tell tell) : tell_(tell) {}
+  /// An order by chance instead.
+  explicit Schedule(std::uint64_t seed) : chance_(std::in_place, seed) {}
 
   void begin() { choosing_ = true; }
   void end() { choosing_ = false; }
@@ -91,7 +94,8 @@ class Schedule {
   };
   [[nodiscard]] static std::optional<EventId> awake(const Step& step);
 
-  Tell tell_;
+  Tell tell_ = Tell::every_order;
+  std::optional<std::mt19937_64> chance_;
   bool choosing_ = false;
   bool abandoned_ = false;
   bool strayed_ = false;
@@ -109,5 +113,10 @@ struct Explored {
 /// Runs `program` in at most `most_runs` orders, until one is wrong.
 [[nodiscard]] Explored explore(std::uint64_t most_runs, Tell tell,
                                const std::function<std::optional<std::string>(Schedule&)>& program);
+
+/// Runs `program` in `runs` orders drawn from seeds 1, 2 and so on, until one is wrong: for programs with
+/// more orders than can be met.
+[[nodiscard]] Explored sample(std::uint64_t runs,
+                              const std::function<std::optional<std::string>(Schedule&)>& program);
 
 }  // namespace kbtp::fake

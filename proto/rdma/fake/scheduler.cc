@@ -44,7 +44,7 @@ bool Scheduler::step() {
   return true;
 }
 
-void FakeLoop::post(rdma::Task task) {
+void FakeLoop::post(rdma::Task task, Touched touched) {
   tasks_.push_back(std::move(task));
   // As many events as tasks: each runs the oldest, so that tasks keep their order whatever the delays are.
   scheduler_.soon(
@@ -53,20 +53,19 @@ void FakeLoop::post(rdma::Task task) {
         tasks_.pop_front();
         run(next);
       },
-      tag_);
+      {lane_, touched});
 }
 
 rdma::TimerId FakeLoop::call_at(TimePoint when, rdma::Task task) {
   const auto id = rdma::TimerId{next_timer_++};
   timers_.emplace(id, std::move(task));
   if (when == kNever) return id;
-  scheduler_.at(
-      std::max(when, scheduler_.now()),
-      [this, id] {
-        const auto timer = timers_.extract(id);
-        if (!timer.empty()) run(timer.mapped());
-      },
-      tag_);
+  scheduler_.at(std::max(when, scheduler_.now()),
+                [this, id] {
+                  const auto timer = timers_.extract(id);
+                  if (!timer.empty()) run(timer.mapped());
+                },
+                {lane_, all_of_host()});
   return id;
 }
 

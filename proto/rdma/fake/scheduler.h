@@ -79,12 +79,13 @@ class Scheduler {
 class FakeLoop final : public rdma::Loop {
  public:
   explicit FakeLoop(Scheduler& scheduler, std::size_t host = 0)
-      : scheduler_(scheduler),
-        tag_{scheduler.new_lane(), Touched(host, Touched::What::sends) | Touched(host, Touched::What::tells) |
-                                       Touched(host, Touched::What::works)} {}
+      : scheduler_(scheduler), host_(host), lane_(scheduler.new_lane()) {}
 
   [[nodiscard]] TimePoint now() const override { return scheduler_.now(); }
-  void post(rdma::Task task) override;
+  void post(rdma::Task task) override { post(std::move(task), all_of_host()); }
+  void post(rdma::Task task, Touched touched);
+  /// A task that only tells the host's code something which it takes no notice of.
+  [[nodiscard]] Touched no_notice() const { return {host_, Touched::What::tells}; }
   rdma::TimerId call_at(TimePoint when, rdma::Task task) override;
   void cancel(rdma::TimerId timer) override { timers_.erase(timer); }
   [[nodiscard]] bool is_current() const override { return current_; }
@@ -92,8 +93,11 @@ class FakeLoop final : public rdma::Loop {
  private:
   void run(const rdma::Task& task);
 
+  [[nodiscard]] Touched all_of_host() const { return no_notice() | Touched(host_, Touched::What::works); }
+
   Scheduler& scheduler_;
-  Tag tag_;
+  std::size_t host_;
+  std::uint64_t lane_;
   std::deque<rdma::Task> tasks_;
   std::map<rdma::TimerId, rdma::Task> timers_;
   std::uint64_t next_timer_ = 1;
