@@ -34,7 +34,8 @@ Connection::Connection(Home& home, ConnectionNumber number, rdma::StreamOptions 
       resources_(std::make_shared<Resources>()) {}
 
 Connection::~Connection() {
-  for (rdma::TimerId* timer : {&setup_timer_, &linger_timer_, &send_timer_, &error_timer_}) cancel(*timer);
+  for (rdma::TimerId* timer : {&setup_timer_, &linger_timer_, &send_timer_, &error_timer_, &pause_timer_})
+    cancel(*timer);
   if (in_handshakes_) home_.handshakes.erase(handshake_);
   unwatch_cm();
   if (work_watched_) home_.loop.events().unwatch(resources_->completions->fd, work_ear_);

@@ -163,6 +163,7 @@ class Connection final : public rdma::Stream {
   void established(const rdma_conn_param& agreed);
   void disconnected();
   Result<> make_queues();
+  void open_in_time();
   void become_open();
   void watch_cm();
   void unwatch_cm();
@@ -224,6 +225,7 @@ class Connection final : public rdma::Stream {
   rdma::TimerId linger_timer_ = rdma::TimerId::none;
   rdma::TimerId send_timer_ = rdma::TimerId::none;
   rdma::TimerId error_timer_ = rdma::TimerId::none;
+  rdma::TimerId pause_timer_ = rdma::TimerId::none;
   std::uint64_t orders_seen_ = 0;  // when send_timer_ was set
 };
 

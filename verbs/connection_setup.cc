@@ -286,7 +286,7 @@ void Connection::on_cm_events() {
     const rdma_cm_event copy = *event;
     on_cm_event(copy);
     rdma_ack_cm_event(event);
-    if (copy.event == RDMA_CM_EVENT_ESTABLISHED && !ending_) become_open();
+    if (copy.event == RDMA_CM_EVENT_ESTABLISHED && !ending_) open_in_time();
     if (attempt_) return;  // nobody listens while a thread is in there
   }
   settle();
@@ -329,16 +329,26 @@ void Connection::established(const rdma_conn_param& agreed) {
   // The Initiator learns what was agreed, unless MPA is of revision 1; the Responder knows it already.
   capabilities_.ord = std::min(capabilities_.ord, options_.ord);
   capabilities_.ird = std::min(capabilities_.ird, options_.ird);
-  if (!listener_ && agreed.initiator_depth != 0)
-    capabilities_.ord = std::min<std::uint32_t>(capabilities_.ord, agreed.initiator_depth);
-  if (!listener_ && agreed.responder_resources != 0)
-    capabilities_.ird = std::min<std::uint32_t>(capabilities_.ird, agreed.responder_resources);
+  std::uint32_t ord = agreed.initiator_depth;
+  std::uint32_t ird = agreed.responder_resources;
+  if (home_.device.quirks.swaps_depths) std::swap(ord, ird);
+  if (!listener_ && ord != 0) capabilities_.ord = std::min(capabilities_.ord, ord);
+  if (!listener_ && ird != 0) capabilities_.ird = std::min(capabilities_.ird, ird);
   queue_->set_ord(capabilities_.ord);
   if (!listener_ && agreed.private_data != nullptr) {
     const auto* octets = static_cast<const std::byte*>(agreed.private_data);
     private_data_.assign(octets, octets + agreed.private_data_len);
   }
   local_ = address_of(*rdma_get_local_addr(resources_->id.get()));
+}
+
+void Connection::open_in_time() {
+  if (listener_ || home_.options.pause_after_reply <= Duration{}) return become_open();
+  pause_timer_ = home_.loop.call_at(home_.loop.now() + home_.options.pause_after_reply, [this] {
+    pause_timer_ = rdma::TimerId::none;
+    if (!ending_) become_open();
+    settle();
+  });
 }
 
 void Connection::become_open() {

@@ -55,7 +55,7 @@ struct Quirks {
   bool offset_is_address = false;
   /// The length of private data and MPA's own four octets together has 8 bits, and wraps.
   bool wraps_private_data = false;
-  /// A connection request tells the peer's two read depths the wrong way round.
+  /// The Initiator is told its own two read depths the wrong way round.
   bool swaps_depths = false;
   /// A Remote Read needs no right of the region.
   bool reads_without_right = false;

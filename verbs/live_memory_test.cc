@@ -105,10 +105,10 @@ TEST_F(LiveMemory, DepthsAreAgreedOn) {
   pair.b_options.ird = 20;
   pair.b_options.ord = 30;
   ASSERT_TRUE(pair.open(address()));
-  EXPECT_LE(pair.a.stream->capabilities().ord, pair.b.stream->capabilities().ird);
-  EXPECT_LE(pair.b.stream->capabilities().ord, pair.a.stream->capabilities().ird);
-  EXPECT_GT(pair.a.stream->capabilities().ord, 0U);
-  EXPECT_GT(pair.b.stream->capabilities().ord, 0U);
+  // A kernel's soft iWARP takes as many Reads as its peer wants, if that is more than was asked for here.
+  EXPECT_EQ(pair.a.stream->capabilities().ord, quirks_of(facts).swaps_depths ? 50U : 20U);
+  EXPECT_EQ(pair.a.stream->capabilities().ird, 7U);
+  EXPECT_EQ(pair.b.stream->capabilities().ord, 7U);
 }
 
 TEST_F(LiveMemory, WriteWithoutTheRightEndsTheStreamAndChangesNothing) {
@@ -201,15 +201,24 @@ TEST_F(LiveMemory, SendWithInvalidateRevokesWhatItNames) {
   ASSERT_TRUE(pair.open(address()));
   std::vector<std::byte> memory(4096);
   const auto region = pair.expose({memory, Access::remote_write, Content::octets, 0, true});
+  // The STag is good once a later message of its owner has arrived.
+  pair.post(rdma::Send{0, pattern(8), false, {}});
+  ASSERT_TRUE(pair.b.wait([&] { return pair.b.received.size() == 1 || pair.b.closed; }));
+  on_loop(pair.target->loop(0), [&] {
+    std::vector<rdma::WorkRequest> requests;
+    requests.emplace_back(rdma::Send{0, pattern(8), false, {}});
+    pair.b.stream->post(std::move(requests));
+  });
+  ASSERT_TRUE(pair.a.wait([&] { return pair.a.received.size() == 1 || pair.a.closed; }));
   const auto source = pattern(4096, 2);
   pair.post(rdma::Write{1, source, {region.stag, region.tagged_offset}, nullptr});
   pair.post(rdma::Send{2, pattern(8), false, region.stag});
   if (!capabilities_of(facts).invalidate_tx) {
-    ASSERT_TRUE(pair.completed(2));
-    EXPECT_EQ(pair.a.completions[1].status, WorkStatus::bad_request);
+    ASSERT_TRUE(pair.completed(3));
+    EXPECT_EQ(pair.a.completions[2].status, WorkStatus::bad_request);
     return;
   }
-  ASSERT_TRUE(pair.b.wait([&] { return pair.b.received.size() == 1 || pair.b.closed; }));
+  ASSERT_TRUE(pair.b.wait([&] { return pair.b.received.size() == 2 || pair.b.closed; }));
   ASSERT_FALSE(pair.b.closed) << pair.b.closed->text;
   EXPECT_EQ(memory, source);
   const auto again = pattern(4096, 3);

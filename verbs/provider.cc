@@ -231,7 +231,6 @@ class VerbsProvider final : public Verbs, public ConnectionHost, public Watcher 
     }
   }
 
-  [[nodiscard]] const Quirks& quirks() const { return device_.quirks; }
   [[nodiscard]] VerbsLoop& first() { return homes_.front()->loop; }
   [[nodiscard]] std::vector<std::unique_ptr<Home>>& homes() { return homes_; }
   [[nodiscard]] ConnectionNumber new_connection() {
@@ -329,7 +328,6 @@ void CmListener::take(rdma_cm_event& event) {
   // What we would have to answer is the peer's ORD, what we may ask its IRD (rdma_get_cm_event(3)).
   request->peer_ord = asked.responder_resources;
   request->peer_ird = asked.initiator_depth;
-  if (provider_.quirks().swaps_depths) std::swap(request->peer_ord, request->peer_ird);
   rdma_cm_id* id = event.id;
   rdma_ack_cm_event(&event);
   request->channel.reset(rdma_create_event_channel());

@@ -38,6 +38,8 @@ struct VerbsOptions {
   std::uint32_t receive_depth = 1024;          ///< posted receives that the device holds; more wait
   std::size_t staging = std::size_t{1} << 20;  ///< octets, for what leaves and for what arrives each
   std::size_t max_handshakes = 256;            ///< inbound connections not yet open; past it the oldest goes
+  /// Initiator: from the peer's acceptance to on_open(). A siw that accepts misses what follows at once.
+  Duration pause_after_reply{};
 };
 
 /// Whether this build has rdma-core at all.

@@ -35,7 +35,7 @@ class WorkQueueTest : public testing::Test {
         with, out, in, [this](Octets octets) -> std::optional<WorkQueue::InRegion> {
           if (octets.data() < region.data() || octets.data() + octets.size() > region.data() + region.size())
             return std::nullopt;
-          return 77;
+          return WorkQueue::InRegion{77, 5000 + static_cast<std::uint64_t>(octets.data() - region.data())};
         }};
   }
   static std::vector<Order> orders(WorkQueue& queue) {
