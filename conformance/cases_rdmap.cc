@@ -70,8 +70,8 @@ void read_on_queue_0(Scene& s) {
   header.queue_number = 0;
   a.peer().send_fpdu(ulpdu(header, rdmap::encode(rdmap::ReadRequest{0x7654'3210, 0x77, 0, 0, 0})));
   a.peer().pump([&] { return a.peer().ended() || a.peer().read_responses() > 0; });
-  s.expect(
-      terminates("RFC5040-5.2.1-03", a.index(), {{0, 2, 0x06}, {1, 2, 0x01}}, {{1, 2, 0x03}, {0, 2, 0xFF}}));
+  s.expect(terminates("RFC5040-5.2.1-03", a.index(), {{0, 2, 0x06}, {1, 2, 0x01}},
+                      {{1, 2, 0x03}, {0, 2, 0xFF}, {0, 1, 0x00}}));
   s.expect(answers_no_read("RFC5040-5.2.1-03", a.index()));
 }
 

@@ -56,6 +56,39 @@ def whole_run(folder):
         expect(os.path.getsize(f"{folder}/{name}") > 1000, name)
 
 
+def known_deviations(scratch):
+    """A run that is told what to expect, of a target that refuses markers only in the file."""
+    path = f"{scratch}/x.expect"
+    base = ["run", "--capture", "none", "--only", "mpa.markers", "--only", "mpa.request.enhanced", "--out", f"{scratch}/e"]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("mpa.markers fail markers-refused RFC5044-4.3-01 # was so once\n")
+    stale = kbtp(*base, "--expect", path, "--write-expect", f"{scratch}/y.expect")
+    expect(stale.returncode == 1 and "unexpected-pass" in stale.stdout, "a deviation that is gone ends with 1")
+    with open(f"{scratch}/e/report.json", encoding="utf-8") as file:
+        told = {case["case"]: case for case in json.load(file)["cases"]}
+    expect(told["mpa.markers"]["deviation"] == "markers-refused", "reports name the deviation")
+    with open(f"{scratch}/y.expect", encoding="utf-8") as file:
+        expect("mpa.markers" not in file.read(), "--write-expect drops what passes")
+    expect(kbtp(*base, "--expect", f"{scratch}/y.expect").returncode == 0, "what was written is as expected next time")
+    with open(path, "a", encoding="utf-8") as file:
+        file.write("mpa.marker fail x RFC5044-4.3-01\n")
+    unknown = kbtp(*base, "--expect", path)
+    expect(unknown.returncode == 2 and "x.expect:2" in unknown.stderr, "an entry for no case ends with 2 and its line")
+    with open(f"{scratch}/x.profile", "w", encoding="utf-8") as file:
+        file.write('name = "x"\n[assignment.opcodes]\nHELLO = 0x44\n')
+    other = kbtp(*base, "--profile", f"{scratch}/x.profile")
+    expect(other.returncode == 3 and "HELLO" in other.stderr, "a profile's opcodes are used")
+
+
+def shipped_files():
+    """The files of known peers are ones that the suite takes."""
+    peers = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
+    for name in sorted(os.listdir(peers)):
+        option = {".expect": "--expect", ".profile": "--profile"}[os.path.splitext(name)[1]]
+        ended = kbtp("run", "--capture", "none", "--only", "mpa.pad-octets", "--out", tempfile.mkdtemp(), option, os.path.join(peers, name))
+        expect(ended.returncode == 0, f"{name}: {ended.stderr}")
+
+
 def wrong_ways():
     expect(kbtp("run", "--only", "nothing.*").returncode == 2, "a selection that selects nothing ends with 2")
     unknown = kbtp("explain", "KBTP-6.1-3")
@@ -74,4 +107,6 @@ def wrong_ways():
 
 with tempfile.TemporaryDirectory() as scratch:
     whole_run(scratch)
+    known_deviations(scratch)
+shipped_files()
 wrong_ways()

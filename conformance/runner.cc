@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <memory>
 #include <set>
+#include <thread>
 
 #include "conformance/catalogue.h"
 #include "conformance/events.h"
@@ -17,6 +18,7 @@ namespace kbtp::conformance {
 namespace {
 
 constexpr int kAttempts = 3;
+constexpr Duration kRevival = std::chrono::seconds(60);
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -124,6 +126,7 @@ class Runner {
       }
     }
     result.seconds = seconds_since(start);
+    if (!serving_ && plan_.revive) revive();
     return result;
   }
 
@@ -131,6 +134,15 @@ class Runner {
   [[nodiscard]] const std::vector<trace::Frame>& last_frames() const { return trace_.frames; }
 
  private:
+  void revive() {
+    plan_.revive();
+    const TimePoint deadline = Clock::now() + kRevival;
+    while (!serving_ && Clock::now() < deadline) {
+      serving_ = play_control(surroundings_, 0, [](const SocketAddress&) {}).why.empty();
+      if (!serving_) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+  }
+
   std::string missing_capability(Capability needs) const {
     switch (needs) {
       case Capability::none:
@@ -187,7 +199,7 @@ class Runner {
     const Evidence evidence(std::move(list.events), surroundings_.profile.assignment,
                             surroundings_.profile.allowances);
     const std::string fault = fault_of(control, evidence);
-    circumstances.serving = fault.empty();
+    circumstances.serving = serving_ = fault.empty();
     for (const Expectation& expectation : scene.expectations())
       result.checks.push_back({expectation.rule, expectation.expected, expectation.judge(evidence)});
     judge(scene, circumstances, fault, result);
@@ -222,6 +234,7 @@ class Runner {
   const Plan& plan_;
   std::unique_ptr<trace::LiveCapture> capture_;
   std::uint32_t max_inline_;
+  bool serving_ = true;  ///< after the last case
   Surroundings surroundings_;
   trace::CaseTrace trace_;
 };

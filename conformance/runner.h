@@ -25,6 +25,8 @@ struct Plan {
   std::vector<std::string> exclude;
   bool strict = false;
   unsigned repeat = 1;
+  /// Brings back a target that has stopped serving, so that the cases behind it are played all the same.
+  std::function<void()> revive = {};
   std::string directory;  ///< of the report; made if need be
   std::string interface;  ///< to capture on; empty: judge from the suite's own record
 };

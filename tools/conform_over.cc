@@ -19,6 +19,20 @@ namespace fs = std::filesystem;
 constexpr int kCannot = 77;               // the lab: this machine lacks QEMU, /dev/net/tun or root
 constexpr const char* kTimeout = "3000";  // seconds
 
+// The target in the guest. A peer's octets can take away the listener of a kernel's RNIC under it, and then
+// it hangs when it is told to end: hence SIGKILL.
+constexpr std::string_view kGuest = R"(cat > /tmp/target.toml <<'END'
+{}END
+trap 'kill -9 $target; exit 0' TERM
+while :; do
+  kbtp target --transport verbs --config /tmp/target.toml --listen $LAB_SELF:7471 &
+  target=$!
+  while [ ! -e /host/revive ] && kill -0 $target 2>/dev/null; do sleep 0.05; done
+  kill -9 $target
+  wait $target
+  rm -f /host/revive
+done)";
+
 fs::path own_program() {
   std::error_code error;
   return fs::read_symlink("/proc/self/exe", error);
@@ -45,7 +59,13 @@ int wait_for(pid_t child) {
 
 std::string shell_quoted(const std::string& text) {
   std::string out = "'";
-  for (const char c : text) c == '\'' ? out += "'\\''" : out += c;
+  for (const char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
   return out + "'";
 }
 
@@ -68,11 +88,7 @@ Result<int> run_in_lab(const std::string& device, const std::string& config,
     return failure(
         "the lab is part of the source tree: './run conformance --over siw' there builds and uses it");
   const std::string self = own_program().string();
-  const std::string guest = fmt::format(
-      "cat > /tmp/target.toml <<'END'\n{}END\nexec kbtp target --transport verbs --config /tmp/target.toml "
-      "--listen "
-      "$LAB_SELF:7471",
-      config);
+  const std::string guest = fmt::format(kGuest, config);
   std::string host = "exec " + shell_quoted(self);
   for (const std::string& argument : arguments) host += " " + argument;
   const std::vector<std::string> words = {lab->string(), device,   "--kbtp", self, "--out", folder,

@@ -25,6 +25,10 @@ struct PeerFiles {
 [[nodiscard]] Result<int> run_in_lab(const std::string& device, const std::string& config,
                                      const std::vector<std::string>& arguments, const std::string& folder);
 
+/// The shell command that makes the guest of run_in_lab() start its target anew.
+inline constexpr const char* kReviveInLab =
+    "for share in \"$LAB_OUT\"/a*/share; do touch \"$share/revive\"; done";
+
 /// `text` as one word of a shell command.
 [[nodiscard]] std::string shell_quoted(const std::string& text);
 

@@ -1,6 +1,7 @@
 #include "tools/conform_run.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fmt/format.h>
@@ -59,6 +60,7 @@ struct Options {
   std::string expect;
   std::string write_expect;
   std::string over;
+  std::string revive;
 };
 
 std::string default_directory() {
@@ -149,6 +151,7 @@ int run_over(const std::string& command, const Options& options) {
   for (const std::string& glob : options.exclude) add("--exclude", shell_quoted(glob));
   if (options.strict) words.emplace_back("--strict");
   add("--repeat", std::to_string(options.repeat));
+  add("--revive-cmd", shell_quoted(kReviveInLab));
   const auto status =
       run_in_lab(options.over, target_config_for(kLabHost, Shared::pool), words, directory + "/lab");
   if (!status) return fail(command, kExitUnreachable, status.error().text);
@@ -190,6 +193,11 @@ int run_conformance(const std::string& command, const Options& options) {
       plan.interface.empty() ? "Nothing is captured: verdicts rest on what the suite itself saw."
                              : "Captured on " + plan.interface + ".");
   std::fflush(stdout);
+  if (!options.revive.empty()) {
+    plan.revive = [&options] {
+      if (std::system(options.revive.c_str()) != 0) fmt::print(stderr, "--revive-cmd failed\n");
+    };
+  }
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   const auto report = conformance::run_suite(
       plan, [terminal](std::size_t number, std::size_t total, const conformance::Case& one,
@@ -231,6 +239,8 @@ void set_up_conform_run(CLI::App& app, Run& run) {
   app.add_option("--out", options->out, "folder of the report (./kbtp-report-TIME)")->type_name("DIR");
   app.add_option("--capture", options->capture, "interface to capture on (lo), or none")
       ->type_name("IFACE|none");
+  app.add_option("--revive-cmd", options->revive, "run when the target has stopped serving, to bring it back")
+      ->type_name("COMMAND");
   app.add_option("--profile", options->profile,
                  "what is known of the target (TOML): identities, assigned values, ...")
       ->type_name("FILE");
