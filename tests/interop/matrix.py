@@ -247,7 +247,7 @@ class CellRun:
 
     def options(self, transport: str, revision: int | None = None) -> str:
         if transport == "verbs":
-            return "--transport verbs"
+            return "--transport verbs --allow-for siw" if self.target.transport == "verbs" else "--transport verbs"
         allow = " --allow-for siw" if self.pair.has_siw else ""
         return f"--crc {'on' if self.cell.crc else 'off'} --mpa-revision {revision or self.cell.revision}{allow}"
 
