@@ -40,6 +40,60 @@ TEST(JudgeAccepts, LooksAtEachField) {
   EXPECT_EQ(replied(reply(false, 2, 2)).grade(accepts("r", 0, {.max_ord = 1})), Grade::wrong);
 }
 
+TEST(JudgeAccepts, LooksAtWhatTheReplyGives) {
+  mpa::StartupFrame frame;
+  frame.kind = mpa::StartupKind::reply;
+  frame.enhanced = mpa::Enhanced{.ird = mpa::kNoNegotiation, .ord = 8};
+  EXPECT_EQ(replied(mpa::encode_startup(frame)).grade(accepts("r", 0, {.ird = mpa::kNoNegotiation})),
+            Grade::exact);
+  EXPECT_EQ(replied(reply()).grade(accepts("r", 0, {.ird = mpa::kNoNegotiation})), Grade::wrong);
+  EXPECT_EQ(replied(reply()).grade(accepts("r", 0, {.reserved = 0})), Grade::exact);
+  EXPECT_EQ(replied(reply()).grade(accepts("r", 0, {.peer_to_peer = true})), Grade::wrong);
+  frame.enhanced->peer_to_peer = true;
+  EXPECT_EQ(replied(mpa::encode_startup(frame)).grade(accepts("r", 0, {.peer_to_peer = true})), Grade::wrong)
+      << "no kind of RTR";
+  frame.enhanced->rtr_write = true;
+  EXPECT_EQ(replied(mpa::encode_startup(frame)).grade(accepts("r", 0, {.peer_to_peer = true})), Grade::exact);
+  frame.reserved = 1;
+  EXPECT_EQ(replied(mpa::encode_startup(frame)).grade(accepts("r", 0, {.reserved = 0})), Grade::wrong);
+}
+
+TEST(JudgeRefusesSession, WantsTheStatus) {
+  const auto due = refuses_session("r", 0, wire::Status::access_denied);
+  wire::HelloAck ack;
+  EXPECT_EQ(Synthetic().send(Side::target, wire::encode(ack)).grade(due), Grade::wrong);
+  ack.status = wire::Status::no_resources;
+  EXPECT_EQ(Synthetic().send(Side::target, wire::encode(ack)).grade(due), Grade::weak);
+  ack.status = wire::Status::access_denied;
+  EXPECT_EQ(Synthetic().send(Side::target, wire::encode(ack)).grade(due), Grade::exact);
+  EXPECT_EQ(Synthetic().fin(Side::target).grade(due), Grade::weak);
+  EXPECT_EQ(Synthetic().grade(due), Grade::wrong);
+}
+
+TEST(JudgeTerminates, KnowsHowAPeerRefusesWhatItLacks) {
+  constexpr TerminateCode kUnexpectedOpcode{0, 2, 6};
+  const auto due = terminates("r", 0, {{0, 1, 0}}, {}, {{0, 2, 6}});
+  EXPECT_EQ(Synthetic().terminate(kUnexpectedOpcode).fin(Side::target).grade(due), Grade::unsupported);
+  EXPECT_EQ(Synthetic().terminate(kUnexpectedOpcode).grade(due), Grade::wrong) << "it stays open";
+  EXPECT_EQ(Synthetic().terminate(kBounds).fin(Side::target).grade(due), Grade::wrong);
+}
+
+TEST(JudgeTerminates, LooksAtTheOctets) {
+  const auto due = terminates_with_octets("r", 0, 0x1101'0000);
+  EXPECT_EQ(Synthetic().terminate(kBounds).grade(due), Grade::exact);
+  EXPECT_EQ(Synthetic().terminate(kBadStag).grade(due), Grade::wrong);
+  EXPECT_EQ(Synthetic().fin(Side::target).grade(due), Grade::weak);
+}
+
+TEST(JudgeRevealsNothing, LooksForTheOctets) {
+  const auto secret = pattern(5, 16);
+  const auto due = reveals_nothing_of("r", 0, secret);
+  EXPECT_EQ(Synthetic().tagged(Side::target, Opcode::read_response, 1, 0, secret).grade(due), Grade::wrong);
+  EXPECT_EQ(Synthetic().tagged(Side::target, Opcode::read_response, 1, 0, pattern(6, 16)).grade(due),
+            Grade::exact);
+  EXPECT_EQ(Synthetic().tagged(Side::suite, Opcode::read_response, 1, 0, secret).grade(due), Grade::exact);
+}
+
 TEST(JudgeClosesInSetup, WantsACloseWithoutAWord) {
   const auto due = closes_in_setup("r", 0);
   EXPECT_EQ(Synthetic().fin(Side::target).grade(due), Grade::exact);

@@ -84,6 +84,11 @@ TEST(Decide, ABrokenShouldIsWeakAndHidesNoBrokenMust) {
   EXPECT_EQ(decide({check(Grade::wrong, "KBTP-9.1-02"), check(Grade::wrong)}, {}).state, State::fail);
 }
 
+TEST(Decide, ARefusalOfWhatIsNotSupportedIsAStateOfItsOwn) {
+  EXPECT_EQ(decide({check(Grade::exact), check(Grade::unsupported)}, {}).state, State::unsupported);
+  EXPECT_EQ(decide({check(Grade::unsupported), check(Grade::wrong)}, {}).state, State::fail);
+}
+
 TEST(Decide, NothingRestsOnATraceWithHoles) {
   const Circumstances holes{.serving = true, .whole = false, .lacking = "3 frames dropped"};
   EXPECT_EQ(decide({check(Grade::wrong)}, holes).state, State::inconclusive);
@@ -119,6 +124,26 @@ TEST(Report, ExitStatusFollowsTheTable) {
   EXPECT_EQ(report_of({State::fail, State::setup_error}).exit_status(), 1);
   EXPECT_EQ(report_of({State::pass, State::setup_error}).exit_status(), 3);
   EXPECT_EQ(report_of({State::skip, State::inconclusive}).exit_status(), 3);
+}
+
+TEST(Report, KnownDeviationsAreToldInEachForm) {
+  RunReport run = report_of({State::expected_fail, State::unexpected_pass});
+  run.profile = "p & q";
+  run.expectations = "x.expect";
+  for (CaseResult& result : run.results) {
+    result.deviation = "odd-thing";
+    result.reason = "since <always>";
+  }
+  EXPECT_EQ(run.findings(), 1U);
+  EXPECT_THAT(report_html(run), HasSubstr("<code>odd-thing</code>: since &lt;always&gt;"));
+  EXPECT_THAT(report_html(run), HasSubstr("Profile p &amp; q. Expectations of x.expect."));
+  EXPECT_THAT(report_markdown(run), HasSubstr("Known deviation odd-thing: since <always>"));
+  EXPECT_THAT(junit_xml(run), HasSubstr("failures=\"1\" errors=\"0\" skipped=\"1\""));
+  EXPECT_THAT(junit_xml(run), HasSubstr("expected-fail (odd-thing)"));
+  const auto json = nlohmann::json::parse(report_json(run));
+  EXPECT_EQ(json["summary"]["unexpected-pass"], 1);
+  EXPECT_EQ(json["cases"][0]["deviation"], "odd-thing");
+  EXPECT_EQ(json["profile"], "p & q");
 }
 
 TEST(Report, VerdictSaysWhatItWasJudgedFrom) {

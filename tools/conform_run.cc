@@ -87,6 +87,7 @@ void tell_progress(bool terminal, std::size_t number, std::size_t total, const c
   } else {
     fmt::print("{}[{:>{}}/{}] {:<38} {}\n", terminal ? "\r\x1b[K" : "", number,
                fmt::formatted_size("{}", total), total, one.name, to_string(result->state));
+    if (!result->deviation.empty()) fmt::print("      {}: {}\n", result->deviation, result->reason);
     if (result->state != conformance::State::pass) fmt::print("      {}\n", result->why);
   }
   std::fflush(stdout);
@@ -223,11 +224,12 @@ void set_up_conform_run(CLI::App& app, Run& run) {
   app.add_option("--target-cmd", options->command, "starts the target; see below")
       ->type_name("COMMAND")
       ->excludes(target);
-  app.add_option("--over", options->over, "a target over the kernel's siw in a guest of the lab; see below")
-      ->type_name("siw")
-      ->check(CLI::IsMember({"siw"}))
-      ->excludes(target)
-      ->excludes("--target-cmd");
+  CLI::Option* over = app.add_option("--over", options->over,
+                                     "a target over the kernel's siw in a guest of the lab; see below")
+                          ->type_name("siw")
+                          ->check(CLI::IsMember({"siw"}))
+                          ->excludes(target)
+                          ->excludes("--target-cmd");
   app.add_option("--only", options->only, "cases whose name or rule fits; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
@@ -238,9 +240,11 @@ void set_up_conform_run(CLI::App& app, Run& run) {
   add_number(app, "--repeat", options->repeat, 1, 1000, "play everything so often (1)");
   app.add_option("--out", options->out, "folder of the report (./kbtp-report-TIME)")->type_name("DIR");
   app.add_option("--capture", options->capture, "interface to capture on (lo), or none")
-      ->type_name("IFACE|none");
+      ->type_name("IFACE|none")
+      ->excludes(over);
   app.add_option("--revive-cmd", options->revive, "run when the target has stopped serving, to bring it back")
-      ->type_name("COMMAND");
+      ->type_name("COMMAND")
+      ->excludes(over);
   app.add_option("--profile", options->profile,
                  "what is known of the target (TOML): identities, assigned values, ...")
       ->type_name("FILE");
