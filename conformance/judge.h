@@ -156,7 +156,7 @@ struct ReplySpec {
 [[nodiscard]] Expectation answers_empty_reads(std::string rule, ConnectionIndex c, std::size_t count);
 /// No Read Response holds `data`.
 [[nodiscard]] Expectation reveals_nothing_of(std::string rule, ConnectionIndex c,
-                                             std::vector<std::byte> data);
+                                             const std::vector<std::byte>& data);
 /// No Read Response and no Atomic Response.
 [[nodiscard]] Expectation answers_no_read(std::string rule, ConnectionIndex c);
 /// The stream is not ended by the target: no Terminate, no FIN, no RST before the suite's own.

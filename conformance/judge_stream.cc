@@ -327,9 +327,9 @@ Expectation answers_empty_reads(std::string rule, ConnectionIndex c, std::size_t
           }};
 }
 
-Expectation reveals_nothing_of(std::string rule, ConnectionIndex c, std::vector<std::byte> data) {
+Expectation reveals_nothing_of(std::string rule, ConnectionIndex c, const std::vector<std::byte>& data) {
   return {std::move(rule), "no Read Response with octets whose CRC had not come yet",
-          [c, data = std::move(data)](const Evidence& evidence) -> Finding {
+          [c, data](const Evidence& evidence) -> Finding {
             for (const Segment& segment : evidence.on(c).segments) {
               if (segment.from == Side::target && segment.tagged && segment.opcode == kOpReadResponse &&
                   std::ranges::equal(segment.payload, data))
