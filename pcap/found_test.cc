@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include "base/hex.h"
 #include "pcap/fpdu_search.h"
 #include "pcap/test_frames.h"
 #include "pcap/trace.h"
@@ -84,27 +85,51 @@ TEST(Found, NothingInOtherProtocols) {
     for (std::size_t i = 0; i < times; ++i) append(octets, as_octets(line));
     return octets;
   };
-  samples.emplace_back("HTTP",
-                       text("MKCOL / HTTP/1.1\\r\\nHost: example\\r\\n\\r\\n<html>body</html>\\r\\n", 400));
-  Bytes tls;  // application data records of random octets
   std::mt19937 random(7);
-  for (int i = 0; i < 200; ++i) {
-    append(tls, Bytes{std::byte{0x17}, std::byte{3}, std::byte{3}, std::byte{0x02}, std::byte{0}});
-    for (int j = 0; j < 512; ++j) tls.push_back(static_cast<std::byte>(random()));
+  const auto noise = [&](std::size_t n) {
+    Bytes octets(n);
+    for (std::byte& octet : octets) octet = static_cast<std::byte>(random());
+    return octets;
+  };
+  Bytes http = text("GET /index.html HTTP/1.1\r\nHost: example\r\nAccept: */*\r\n\r\n", 50);
+  for (int i = 0; i < 40; ++i) {  // chunks of a compressed body
+    append(
+        http,
+        as_octets("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n1000\r\n"));
+    append(http, noise(4096));
+    append(http, as_octets("\r\n0\r\n\r\n"));
+  }
+  append(http, text("<html>\r\n<body>Monday, 30 November</body>\r\n</html>\r\n", 400));
+  samples.emplace_back("HTTP", http);
+  Bytes tls = *from_hex("16 0303 0004 0e000000  14 0303 0001 01");
+  for (int i = 0; i < 200; ++i) {  // application data in records of many sizes
+    const auto size = static_cast<std::uint16_t>(i % 3 == 0 ? 16384 + 17 : 25 + random() % 1400);
+    append(tls, Bytes{std::byte{0x17}, std::byte{3}, std::byte{3}, static_cast<std::byte>(size >> 8),
+                      static_cast<std::byte>(size)});
+    append(tls, noise(size));
   }
   samples.emplace_back("TLS", tls);
-  Bytes smb;  // direct TCP transport: length, 0xFE 'SMB', header of zeros
-  for (int i = 0; i < 200; ++i) {
-    append(smb, Bytes{std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0x44}, std::byte{0xFE}});
-    append(smb, as_octets("SMB"));
-    append(smb, Bytes(64));
+  Bytes smb;  // direct TCP transport: a zero, length in 24 bits, then a READ response of SMB2
+  for (int i = 0; i < 60; ++i) {
+    const std::size_t data = i % 2 == 0 ? 4096 : 65536;
+    const std::size_t length = 64 + 16 + data;
+    append(smb, Bytes{std::byte{0}, static_cast<std::byte>(length >> 16), static_cast<std::byte>(length >> 8),
+                      static_cast<std::byte>(length)});
+    append(smb, *from_hex("fe534d42 4000 0100 00000000 0800 0100 01000000 00000000"));
+    append(smb, pattern(40, static_cast<std::uint8_t>(i)));
+    append(smb, *from_hex("1100 50 00 00100000 00000000 00000000"));
+    append(smb, i % 3 == 0   ? Bytes(data)
+                : i % 3 == 1 ? noise(data)
+                             : text("a line of a log file\n", data / 21));
   }
   samples.emplace_back("SMB", smb);
-  Bytes nvme;  // NVMe/TCP capsule commands: type 4, header length 72, data offset, length
-  for (int i = 0; i < 200; ++i) {
-    append(nvme, Bytes{std::byte{4}, std::byte{0}, std::byte{72}, std::byte{0}, std::byte{72}, std::byte{0},
-                       std::byte{0}, std::byte{0}});
+  Bytes nvme;  // NVMe/TCP: command capsules, and data to the controller in PDUs with a digest
+  for (int i = 0; i < 100; ++i) {
+    append(nvme, *from_hex("04 00 48 00 48000000"));
     append(nvme, pattern(64, static_cast<std::uint8_t>(i)));
+    append(nvme, *from_hex("06 06 18 1c 1c100000 0100 0000 00000000 00100000 00000000"));
+    append(nvme, noise(4));
+    append(nvme, i % 2 == 0 ? Bytes(4096) : noise(4096));
   }
   samples.emplace_back("NVMe/TCP", nvme);
   samples.emplace_back("zeros", Bytes(100'000));
@@ -113,7 +138,8 @@ TEST(Found, NothingInOtherProtocols) {
     for (const bool opening : {true, false}) {
       Conversation talk;
       if (opening) talk.open();
-      talk.say_chopped(true, octets, 1000);
+      talk.say_chopped(true, octets, 1448);
+      talk.say_chopped(false, Octets(octets).subspan(3), 1448);
       const Trace trace = decode_trace(talk.frames, anything());
       EXPECT_FALSE(trace.connections[0].is_iwarp) << name;
       for (const Event& event : trace.connections[0].events) {

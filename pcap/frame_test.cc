@@ -98,6 +98,15 @@ TEST(Frame, LengthZeroOfOffloadedPacketsMeansTheWholeFrame) {
   expect_segment(decode(LinkType::ipv6, six), kA6, kB6);
 }
 
+TEST(Frame, ChecksumsThatOffloadingLeavesWrongAreNotLookedAt) {
+  for (const int value : {0x0000, 0xFFFF, 0xBAD0}) {
+    Bytes packet = ipv4(kA, kB, 6, segment());
+    store_be(packet.data() + 10, static_cast<std::uint16_t>(value));
+    store_be(packet.data() + 20 + 16, static_cast<std::uint16_t>(~value));
+    expect_segment(decode(LinkType::ipv4, packet), kA, kB);
+  }
+}
+
 TEST(Frame, FragmentsTellTheirPlace) {
   Bytes four = ipv4(kA, kB, 6, segment());
   four[4] = std::byte{0x12};

@@ -71,6 +71,19 @@ TEST(Trace, StartupFramesAndEnds) {
   EXPECT_EQ(connection.events[2].offset, request().size());
 }
 
+TEST(Trace, WhoHasSentItsFinStillReceives) {
+  Conversation talk = opened();
+  talk.fin(true);
+  for (std::uint32_t i = 0; i < 3; ++i)
+    talk.say(false, tagged(Opcode::rdma_write, 0x99, i, true, pattern(9)));
+  talk.fin(false);
+  const Connection connection = only(talk.frames);
+  ASSERT_EQ(connection.events.size(), 7U);
+  EXPECT_NE(connection.events[2].as<TcpEnd>(), nullptr);
+  for (std::size_t i = 3; i < 6; ++i) EXPECT_EQ(connection.events[i].as<Fpdu>()->crc, CrcState::good);
+  EXPECT_EQ(connection.events[6].from, Side::server);
+}
+
 TEST(Trace, EveryChopGivesTheSameEvents) {
   const Bytes client = request() + untagged(Opcode::send, 0, 1, 0, true, load()) +
                        tagged(Opcode::rdma_write, 0x77, 0x2000, true, pattern(50));
