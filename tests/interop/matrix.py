@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""matrix.py PAIR: KBTP between the user-space RNIC and Linux siw, cell by cell.
+"""matrix.py PAIR: KBTP between the user-space RNIC and Linux siw, and between two of Linux rxe, cell by cell.
 
-PAIR is INITIATOR-TARGET out of user-user, user-siw, siw-user, siw-siw. The user-space RNIC is on the host (in user-user
-the other one is in a guest), siw in a guest; siw-siw is two guests. A cell is an IP version, an MPA revision, CRCs
-on or off. In each cell every operation that the pair can carry runs; the host captures; and then three accounts must
+PAIR is INITIATOR-TARGET out of user-user, user-siw, siw-user, siw-siw, rxe-rxe. The user-space RNIC is on the host (in
+user-user the other one is in a guest), siw in a guest; siw-siw and rxe-rxe are two guests. A cell is an IP version,
+and over iWARP an MPA revision, with CRCs on or off. In each cell every operation that the pair can carry runs; the host captures; and then three accounts must
 agree on every operation and every octet of block data: the target's counters, what the initiator was told to do and
 reports, and what `kbtp dissect` reads off the wire, which must find nothing wrong in any frame.
 
@@ -52,6 +52,10 @@ NOT_CARRIED = (
 )
 
 
+ROCE = 0  # a cell without MPA
+AGAIN = ("repeated",)  # RoCE: a packet sent again
+
+
 class CellFailed(Exception):
     pass
 
@@ -61,12 +65,25 @@ class Cell:
     ip: int
     revision: int
     crc: bool
+    peer_to_peer: bool = False  # siw's initiator asks for an RTR (RFC 6581 9.2)
 
     def __str__(self) -> str:
-        return f"ipv{self.ip}-mpa{self.revision}-crc{'on' if self.crc else 'off'}"
+        if self.revision == ROCE:
+            return f"ipv{self.ip}"
+        return f"ipv{self.ip}-mpa{self.revision}-crc{'on' if self.crc else 'off'}{'-p2p' if self.peer_to_peer else ''}"
 
 
 ALL_CELLS = [Cell(ip, revision, crc) for revision in (2, 1) for crc in (True, False) for ip in (4, 6)]
+
+
+PEER_TO_PEER_CELLS = [Cell(4, 2, True, True), Cell(6, 2, False, True)]
+ROCE_CELLS = [Cell(ip, ROCE, True) for ip in (4, 6)]
+
+
+def cells_of(pair: str) -> list[Cell]:
+    if pair == "rxe-rxe":
+        return ROCE_CELLS
+    return ALL_CELLS + (PEER_TO_PEER_CELLS if pair.startswith("siw") else [])
 
 
 # ---- the two kinds of end
@@ -172,6 +189,7 @@ class Wire:
     direct_octets: int = 0
     crc: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     revisions: set[int] = dataclasses.field(default_factory=set)
+    peer_to_peer: set[bool] = dataclasses.field(default_factory=set)
     streams: int = 0
     findings: list[str] = dataclasses.field(default_factory=list)
 
@@ -199,6 +217,7 @@ def wire_of(kbtp: pathlib.Path, capture: pathlib.Path) -> Wire:
                 wire.findings.append(f"frame {event['frame.number']}: {severity}: {text}")
         if event["event"] == "startup":
             wire.revisions.add(event["mpa.revision"])
+            wire.peer_to_peer.add(event.get("mpa.peer_to_peer", False))
         elif event["event"] == "fpdu":
             wire.crc[event["fpdu.crc"]] += 1
             if event.get("fpdu.extent") != "whole":
@@ -213,6 +232,15 @@ def wire_of(kbtp: pathlib.Path, capture: pathlib.Path) -> Wire:
                     wire.account["written"] += octets
                 else:
                     wire.direct_octets += octets
+        elif event["event"] == "ib-packet":
+            wire.crc[event["ib.icrc"]] += 1
+            opcode, octets = event.get("ib.bth.opcode_name", ""), event.get("ib.payload_length", 0)
+            if event.get("ib.order") in AGAIN:
+                continue
+            if "RDMA WRITE" in opcode.upper():
+                wire.account["read" if event["from"] == "server" else "written"] += octets
+            elif "RDMA READ RESPONSE" in opcode.upper():
+                wire.account["written" if event["from"] == "client" else "direct"] += octets
         elif event["event"] == "message" and "kbtp.op_name" in event:
             operation = event["kbtp.op_name"]
             key = (event["stream"], event["kbtp.request_id"])
@@ -223,6 +251,7 @@ def wire_of(kbtp: pathlib.Path, capture: pathlib.Path) -> Wire:
     if dissect.wait() != 0:
         wire.findings.append(f"kbtp dissect ended with {dissect.returncode}")
     wire.account["written"] += sum(inline.values())
+    wire.direct_octets += wire.account.pop("direct", 0)
     wire.streams = len(streams - {None})
     return wire
 
@@ -247,7 +276,7 @@ class CellRun:
 
     def options(self, transport: str, revision: int | None = None) -> str:
         if transport == "verbs":
-            return "--transport verbs --allow-for siw" if self.target.transport == "verbs" else "--transport verbs"
+            return "--transport verbs --allow-for siw" if self.pair.has_siw else "--transport verbs"
         allow = " --allow-for siw" if self.pair.has_siw else ""
         return f"--crc {'on' if self.cell.crc else 'off'} --mpa-revision {revision or self.cell.revision}{allow}"
 
@@ -351,7 +380,7 @@ class CellRun:
         capture_file = self.pair.out / f"{self.pair.name}-{self.cell}.pcap"
         self.pair.prepare(self.cell)
         target = self.start_target()
-        capture = lab.Capture(capture_file, f"tcp port {PORT}")
+        capture = lab.Capture(capture_file, "udp port 4791" if self.cell.revision == ROCE else f"tcp port {PORT}")
         try:
             self.blocks()
             if self.can_store:
@@ -374,8 +403,10 @@ class CellRun:
         # Behind the table's entries, which DIRECT_LOAD reads before and after.
         if self.pair.direct_load and wire.direct_octets < self.direct_octets:
             problems.append(f"DIRECT_LOAD of {self.direct_octets} octets, {wire.direct_octets} on the wire")
-        if wire.revisions != ({self.cell.revision} if self.can_store else {1, 2}):
+        if self.cell.revision != ROCE and wire.revisions != ({self.cell.revision} if self.can_store else {1, 2}):
             problems.append(f"MPA revisions {sorted(wire.revisions)} on the wire")
+        if self.cell.revision != ROCE and wire.peer_to_peer != {self.cell.peer_to_peer}:
+            problems.append("peer-to-peer start-ups on the wire are not as asked for")
         if set(wire.crc) != {"good" if self.cell.crc else "off"}:
             problems.append(f"CRCs on the wire: {dict(wire.crc)}")
         if problems:
@@ -383,7 +414,7 @@ class CellRun:
         if not self.pair.keep:
             capture_file.unlink()
         operations = sum(count for key, count in counted.items() if isinstance(key, tuple))
-        return (f"{operations} operations, {(counted['read'] + counted['written']) / MIB:.1f} MiB, {sum(wire.crc.values())} FPDUs in {wire.streams} streams"
+        return (f"{operations} operations, {(counted['read'] + counted['written']) / MIB:.1f} MiB, {sum(wire.crc.values())} {'packets' if self.cell.revision == ROCE else 'FPDUs'} in {wire.streams} streams"
                 + ("" if self.can_store else "; siw reads nothing without read depths: data came inside requests, or over revision 2"))
 
 
@@ -397,7 +428,9 @@ class Pair:
         self.has_siw = "siw" in name
         self.atomics = not self.has_siw
         self.direct_load = True
-        both = initiator == target == "siw"
+        both = initiator == target != "user"
+        # A siw that only answers is the untouched one.
+        kernel = {"user-user": "none", "user-siw": "siw", "rxe-rxe": "rxe"}.get(name, "siw-params")
         network = lab.Network(2 if both else 1)
 
         def boot(number: int, kind: str) -> lab.Guest:
@@ -406,8 +439,8 @@ class Pair:
             say(f"guest {number} ({kind}) is up after {one.boot_seconds:.1f} s")
             return one
 
-        self.guests = [boot(0, "siw-params" if self.has_siw else "none")] + ([boot(1, "siw-params")] if both else [])
-        guest_ends = [GuestEnd(one, "verbs" if self.has_siw else "rdmap") for one in self.guests]
+        self.guests = [boot(0, kernel)] + ([boot(1, kernel)] if both else [])
+        guest_ends = [GuestEnd(one, "rdmap" if kernel == "none" else "verbs") for one in self.guests]
         if both:
             self.initiator, self.target = guest_ends
         elif target == "siw" or not self.has_siw:
@@ -417,14 +450,15 @@ class Pair:
 
     def can_read(self, cell: Cell) -> bool:
         """Whether the target can read from the initiator: a revision 1 start-up tells siw no read depths."""
-        return cell.revision == 2 or self.name in ("user-user", "siw-user")
+        return cell.revision != 1 or self.name in ("user-user", "siw-user")
 
     def prepare(self, cell: Cell) -> None:
         for end in (self.initiator, self.target):
-            if isinstance(end, GuestEnd) and self.has_siw:
-                # An untouched siw's settings but where this side is the one that must ask.
+            if isinstance(end, GuestEnd) and end.guest.kind == "siw-params":
+                # The untouched module's settings, but where this side is the one that must ask.
                 asks = end is self.initiator or self.name == "siw-siw"
-                end.set_siw(mpa_crc_required=int(asks and cell.crc), mpa_version=cell.revision if end is self.initiator else 2)
+                end.set_siw(mpa_crc_required=int(asks and cell.crc), peer_to_peer=int(asks and cell.peer_to_peer),
+                            mpa_version=cell.revision if end is self.initiator else 2)
 
     def close(self) -> None:
         for one in self.guests:
@@ -447,7 +481,7 @@ def row(text: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("pair", choices=["user-user", "user-siw", "siw-user", "siw-siw"])
+    parser.add_argument("pair", choices=["user-user", "user-siw", "siw-user", "siw-siw", "rxe-rxe"])
     parser.add_argument("--kbtp", type=pathlib.Path, default=lab.ROOT / "build/release/kbtp")
     parser.add_argument("--only", default="*", help="cells, by a pattern such as 'ipv4-mpa2-*'")
     parser.add_argument("--out", type=pathlib.Path, default=lab.CACHE / "runs" / "matrix", help="folder for logs and for the captures of cells that failed")
@@ -457,7 +491,7 @@ def main() -> int:
     if reason := contain.why_not():
         say(f"skipped: {reason}")
         return 77
-    cells = [cell for cell in ALL_CELLS if fnmatch.fnmatch(str(cell), options.only)]
+    cells = [cell for cell in cells_of(options.pair) if fnmatch.fnmatch(str(cell), options.only)]
     options.out.mkdir(parents=True, exist_ok=True)
     files = lab.prepare()
     contain.contain(with_parent=True)
