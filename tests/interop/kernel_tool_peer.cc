@@ -1,9 +1,10 @@
-// The user-space RNIC as the other end of rping, rdma_client or rdma_server in the lab (kernel_tools.h).
+// The user-space RNIC as the other end of rping, rdma_client, rdma_server or a client of perftest in the lab
+// (kernel_tools.h).
 //
 //   kernel_tool_peer ROLE ADDRESS:PORT [--count N] [--size N] [--crc]
 //
-// ROLE: rping-server, rping-client, rdma-server, rdma-client. Ends with 0 when all was as it should be, 1
-// with a sentence when it was not.
+// ROLE: rping-server, rping-client, rdma-server, rdma-client, bandwidth-server. Ends with 0 when all was as
+// it should be, 1 with a sentence when it was not.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -26,13 +27,14 @@ struct Words {
   bool crc = false;
 };
 
+constexpr std::size_t kRoom = std::size_t{1} << 20;
+
 int fail(const std::string& text) {
   fmt::print(stderr, "kernel_tool_peer: {}\n", text);
   return 1;
 }
 
 std::unique_ptr<interop::Tool> make_tool(const Words& words, interop::Finished finished) {
-  constexpr std::size_t kRoom = std::size_t{1} << 20;
   if (words.role == "rping-server") return std::make_unique<interop::PingServer>(kRoom, std::move(finished));
   if (words.role == "rping-client")
     return std::make_unique<interop::PingClient>(words.count, words.size, std::move(finished));
@@ -56,12 +58,20 @@ int run(const Words& words) {
 
   std::promise<std::string> finished;
   auto outcome = finished.get_future();
-  const auto tool = make_tool(words, [&](const std::string& wrong) { finished.set_value(wrong); });
+  const auto tell = [&](const std::string& wrong) { finished.set_value(wrong); };
+  std::unique_ptr<interop::Tool> tool;
+  std::unique_ptr<interop::BandwidthServer> bandwidth;
+  if (words.role == "bandwidth-server") {
+    bandwidth = std::make_unique<interop::BandwidthServer>(**rnic, kRoom, tell);
+  } else {
+    tool = make_tool(words, tell);
+  }
   std::unique_ptr<rdma::Listener> listener;
   if (server) {
     auto taken = std::make_shared<bool>(false);
     auto listening =
         (*rnic)->listen(addresses->front(), [&, taken](const rdma::ConnectionRequest&, rdma::Loop&) {
+          if (bandwidth) return bandwidth->accept();
           if (std::exchange(*taken, true)) return rdma::AcceptDecision(rdma::Reject{});
           return rdma::AcceptDecision(rdma::Accept{tool.get(), {}});
         });
@@ -92,7 +102,8 @@ int main(int argc, char** argv) {
   Words words;
   app.add_option("ROLE", words.role)
       ->required()
-      ->check(CLI::IsMember({"rping-server", "rping-client", "rdma-server", "rdma-client"}));
+      ->check(
+          CLI::IsMember({"rping-server", "rping-client", "rdma-server", "rdma-client", "bandwidth-server"}));
   app.add_option("ADDRESS:PORT", words.address)->required();
   app.add_option("--count", words.count, "iterations of rping-client")->capture_default_str();
   app.add_option("--size", words.size, "octets of rping-client")

@@ -1,6 +1,7 @@
 #include "tests/interop/kernel_tools.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 namespace kbtp::interop {
@@ -161,5 +162,69 @@ void HelloClient::on_received(const rdma::Received& received) {
   stream().close();
 }
 std::string HelloClient::lacking() const { return answered_ ? "" : "the server sent nothing"; }
+
+// --- perftest --------------------------------------------------------------------------------------------
+
+BandwidthServer::BandwidthServer(rdma::Provider& provider, std::size_t size, Finished finished)
+    : memory_(size),
+      domain_(provider.create_domain()),
+      finished_(std::move(finished)),
+      handshake_(*this, one_ended()),
+      test_(*this, one_ended()) {
+  const auto region =
+      provider.register_region(domain_, {memory_, rdma::Access::remote_read | rdma::Access::remote_write,
+                                         rdma::Content::octets, 0x100000, false});
+  if (region) {
+    region_ = *region;
+  } else {
+    wrong_ = region.error().text;
+  }
+}
+
+rdma::AcceptDecision BandwidthServer::accept() {
+  if (accepted_ == 2) return rdma::Reject{};
+  Tool& tool = accepted_++ == 0 ? static_cast<Tool&>(handshake_) : test_;
+  rdma::StreamOptions options;
+  options.domain = domain_;
+  options.initial_receives = 64;
+  options.receive_size = 4096;
+  options.ird = 128;
+  return rdma::Accept{&tool, options};
+}
+
+/// Tells when the second of both has ended.
+Finished BandwidthServer::one_ended() {
+  return [this](const std::string& wrong) {
+    if (wrong_.empty()) wrong_ = wrong;
+    if (++ended_ == 2) finished_(wrong_);
+  };
+}
+
+void BandwidthServer::Handshake::on_received(const rdma::Received& received) {
+  constexpr std::size_t kBuffer = 56;
+  constexpr std::size_t kQueuePairAt = 8;
+  constexpr std::size_t kStagAt = 16;
+  constexpr std::size_t kOffsetAt = 24;
+  stream().post_receives(1);
+  std::vector<std::byte> answer = to_vector(received.payload);
+  if (answer.size() == kBuffer && load_be<std::uint32_t>(answer.data() + kQueuePairAt) != 0) {
+    server_.client_ = {load_be<std::uint32_t>(answer.data() + kStagAt),
+                       load_be<std::uint64_t>(answer.data() + kOffsetAt)};
+    store_be(answer.data() + kStagAt, server_.region_.stag);
+    store_be(answer.data() + kOffsetAt, server_.region_.tagged_offset);
+    ++buffers_told_;
+  }
+  send(std::move(answer));
+}
+std::string BandwidthServer::Handshake::lacking() const {
+  return buffers_told_ > 0 ? "" : "the client did not tell of its buffer";
+}
+
+void BandwidthServer::Test::on_received(const rdma::Received& /*received*/) {
+  stream().post_receives(1);
+  const auto count = std::make_shared<std::vector<std::byte>>(sizeof received_);
+  store_be(count->data(), __builtin_bswap32(++received_));
+  stream().post({rdma::Write{kWrite, *count, server_.client_, count}});
+}
 
 }  // namespace kbtp::interop

@@ -1,10 +1,16 @@
-// The other end of tools that nobody here wrote: librdmacm's rping and rdma_client/rdma_server, spoken over
-// the seam. What they say was read from captures and manual pages:
+// The other end of tools that nobody here wrote: librdmacm's rping and rdma_client/rdma_server, and the
+// bandwidth tests of perftest, spoken over the seam. What they say was read from captures and manual pages:
 //
 //   rping        The client tells of a buffer (Send of 16 octets: Tagged Offset 64, STag 32, length 32). The
 //                server Reads it and says so (any Send). The client tells of another buffer, the server
 //                Writes there what it has read and says so. That is one iteration; the client ends it all.
 //   rdma_client  A Send of 16 octets each way, the client's first. The client ends it.
+//   ib_write_bw, ib_read_bw, ib_send_bw with -R   Two connections. On the first, Sends of equal length go
+//   each
+//                way in turn, the client's first: version, sizes, then 56 octets about each end's queue pair
+//                and buffer (queue pair 32 bits at octet 8, STag 32 at 16, Tagged Offset 64 at 24); after the
+//                test results. The test itself goes over the second, which is opened in between. A receiver
+//                of Sends Writes how many there were (32 bits, little-endian) into the sender's buffer.
 //
 // A handler's `finished` is told once, on the loop: empty when all was as it should be, else what was not.
 
@@ -120,6 +126,49 @@ class HelloClient final : public Tool {
   void begin() override;
   [[nodiscard]] std::string lacking() const override;
   bool answered_ = false;
+};
+
+/// Both connections of a bandwidth test. Lives longer than its streams; one loop.
+class BandwidthServer {
+ public:
+  /// `size`: octets that the client may write and read. Registers them with `provider`.
+  BandwidthServer(rdma::Provider& provider, std::size_t size, Finished finished);
+
+  /// For the provider's listener.
+  [[nodiscard]] rdma::AcceptDecision accept();
+
+ private:
+  class Handshake final : public Tool {
+   public:
+    Handshake(BandwidthServer& server, Finished finished) : Tool(std::move(finished)), server_(server) {}
+    void on_received(const rdma::Received& received) override;
+
+   private:
+    [[nodiscard]] std::string lacking() const override;
+    BandwidthServer& server_;
+    unsigned buffers_told_ = 0;
+  };
+  class Test final : public Tool {
+   public:
+    Test(BandwidthServer& server, Finished finished) : Tool(std::move(finished)), server_(server) {}
+    void on_received(const rdma::Received& received) override;
+
+   private:
+    [[nodiscard]] std::string lacking() const override { return {}; }
+    BandwidthServer& server_;
+    std::uint32_t received_ = 0;
+  };
+  Finished one_ended();
+
+  std::vector<std::byte> memory_;
+  rdma::DomainId domain_;
+  rdma::Region region_;
+  rdma::RemoteBuffer client_;  ///< what the client told of
+  Finished finished_;
+  std::string wrong_;
+  Handshake handshake_;
+  Test test_;
+  unsigned accepted_ = 0, ended_ = 0;
 };
 
 }  // namespace kbtp::interop

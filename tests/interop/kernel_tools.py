@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""rping, rdma_client and rdma_server in a guest with kernel siw against the user-space RNIC, as server and as client.
+"""rping, rdma_client and rdma_server in a guest with kernel siw against the user-space RNIC, as server and as client,
+and perftest's clients against it.
 
 Each case is captured on the host, and `kbtp dissect` must find every FPDU right and as many operations as both ends
 report. exit status: 0 all cases as they should be; 1 some not; 3 the guest died; 77 the lab does not run here.
@@ -28,6 +29,7 @@ class Case:
     role: str  # of our side: what kernel_tool_peer is called with
     command: str  # in the guest; {host} and {guest} are addresses
     iterations: int = 0  # of rping
+    due: dict[str, int] = dataclasses.field(default_factory=dict)  # messages by name, for what is not rping
     size: int = 64
     crc: bool = False
     v6: bool = False
@@ -40,8 +42,12 @@ CASES = [
     Case("rping server in the guest", "rping-client", "rping -s -a {guest} -p {port} -C 10 -v", 10),
     Case("rping server, 4000 octets, CRC", "rping-client", "rping -s -a {guest} -p {port} -C 5 -S 4000 -v", 5, 4000, crc=True),
     Case("rping server, IPv6", "rping-client", "rping -s -a {guest} -p {port} -C 5 -v", 5, v6=True),
-    Case("rdma_client in the guest", "rdma-server", "rdma_client -s {host} -p {port}"),
-    Case("rdma_server in the guest", "rdma-client", "rdma_server -s {guest} -p {port}"),
+    Case("rdma_client in the guest", "rdma-server", "rdma_client -s {host} -p {port}", due={"Send": 2}),
+    Case("rdma_server in the guest", "rdma-client", "rdma_server -s {guest} -p {port}", due={"Send": 2}),
+    Case("ib_write_bw client", "bandwidth-server", "ib_write_bw -R -d siw0 -s 4096 -n 20 -p {port} {host}", due={"RDMA Write": 20}),
+    Case("ib_read_bw client", "bandwidth-server", "ib_read_bw -R -d siw0 -s 4096 -n 20 -p {port} {host}",
+         due={"RDMA Read Request": 20, "RDMA Read Response": 20}),
+    Case("ib_send_bw client", "bandwidth-server", "ib_send_bw -R -d siw0 -s 64 -n 20 -p {port} {host}", due={"RDMA Write": 20}),
 ]
 
 
@@ -63,8 +69,10 @@ def dissected(kbtp: pathlib.Path, capture: pathlib.Path, case: Case) -> list[str
     def count(*names: str) -> int:
         return sum(1 for event in fpdus if event["rdmap.opcode_name"] in names and event.get("ddp.last"))
 
-    due = {"RDMA Read Request": case.iterations, "RDMA Read Response": case.iterations, "RDMA Write": case.iterations,
-           "Send": 4 * case.iterations if case.iterations else 2}
+    due = case.due
+    if case.iterations:
+        due = {"RDMA Read Request": case.iterations, "RDMA Read Response": case.iterations, "RDMA Write": case.iterations,
+               "Send": 4 * case.iterations}
     for name, number in due.items():
         if count(name) != number:
             wrong.append(f"{count(name)} of {name}, {number} are due")
@@ -90,10 +98,12 @@ def run_case(case: Case, victim: lab.Guest, peer: pathlib.Path, kbtp: pathlib.Pa
         deadline = time.monotonic() + DEADLINE
         while "listening on" not in log.read_text() and ours.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
-        job = victim.run(command, DEADLINE)
         try:
+            job = victim.run(command, DEADLINE)
             ours.wait(DEADLINE)
         except subprocess.TimeoutExpired:
+            pass  # its status tells
+        finally:
             ours.kill()
             ours.wait()
         status, ours_wrong = ours.returncode, log.read_text()
@@ -134,7 +144,10 @@ def main() -> int:
     try:
         victim.start()
         for number, case in enumerate(CASES):
-            wrong = run_case(case, victim, options.peer.resolve(), options.kbtp.resolve(), out, PORT + number)
+            try:
+                wrong = run_case(case, victim, options.peer.resolve(), options.kbtp.resolve(), out, PORT + number)
+            except lab.CommandTimeout as reason:
+                wrong = [str(reason)]
             print(f"{'FAILED' if wrong else 'ok':6} {case.name}", flush=True)
             for text in wrong:
                 print(f"         {text}", flush=True)
