@@ -84,6 +84,7 @@ Expected<Lanes, Trouble> open_lanes(Link& link, const Options& options) {
     connect.quota = outstanding;
     connect.handles = outstanding;
     connect.max_requests = outstanding;
+    connect.wanted.record_completion = link.records;
     if (is_direct(options.operation)) {
       connect.identity = options.identities.at(i);
       connect.wanted.direct_load = options.operation == BenchOperation::direct_load;

@@ -187,6 +187,7 @@ int run_operation(const Operation& operation, const Options& options, const std:
   initiator::ConnectOptions connect;
   connect.identity = options.identity;
   connect.operation_deadline = std::chrono::seconds(options.deadline);
+  connect.wanted.record_completion = options.transport.records;
   connect.wanted.direct_load = options.direct && !operation.owns;
   connect.wanted.direct_alloc = options.direct && operation.owns;
   if (operation.owns) {
@@ -226,6 +227,7 @@ void add_operation(CLI::App& app, Run& run, const Operation& operation) {
   add_switch(sub, "--crc", options->crc, "ask for MPA CRCs (on)");
   add_rnic_choices(sub, options->choices);
   add_transport_options(sub, options->transport);
+  add_records_option(sub, options->transport);
   if (operation.stores) {
     sub.add_option("--input", options->input, "file with the data, - for standard input (-)")
         ->type_name("FILE");

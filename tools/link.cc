@@ -51,10 +51,12 @@ void add_link_options(CLI::App& app, LinkOptions& options) {
       ->type_name("NAME");
   add_rnic_choices(app, options.choices);
   add_transport_options(app, options.transport);
+  add_records_option(app, options.transport);
 }
 
 Result<Link> Link::open(const LinkOptions& options, const Demand& demand) {
   Link link;
+  link.records = options.transport.records;
   rnic::RnicOptions rnic;
   rnic.crc = options.crc;
   rnic.spin = options.spin;

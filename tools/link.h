@@ -39,6 +39,7 @@ struct Link {
   std::unique_ptr<EmbeddedTarget> child;
   std::unique_ptr<rdma::Provider> provider;
   Endpoint endpoint;
+  bool records = false;  ///< sessions ask for completion records
 
   /// Call it on the main thread, before there are others.
   [[nodiscard]] static Result<Link> open(const LinkOptions& options, const Demand& demand);

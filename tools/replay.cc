@@ -58,6 +58,7 @@ Result<std::vector<OpenSession>> open_sessions(Link& link, const ReplaySettings&
     connect.handles = share;
     connect.max_requests = static_cast<std::uint32_t>(options.outstanding);
     connect.operation_deadline = std::chrono::seconds(options.deadline);
+    connect.wanted.record_completion = link.records;
     auto session = reach_async(*link.provider, link.endpoint, connect);
     if (!session) return unexpected(session.error());
     sessions.push_back(std::move(*session));

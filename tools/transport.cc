@@ -17,8 +17,17 @@ void add_transport_options(CLI::App& app, TransportOptions& options) {
       ->type_name("NAME");
 }
 
+void add_records_option(CLI::App& app, TransportOptions& options) {
+  app.add_flag(
+      "--records", options.records,
+      "have requests completed by completion records, with a target that offers them: InfiniBand and RoCE "
+      "(KBTP 6.5, 9.2)");
+}
+
 const char* contradiction(const TransportOptions& options, const rnic::RnicOptions& rnic) {
   if (!options.verbs()) {
+    if (options.records)
+      return "--records needs --transport verbs: over iWARP no record is ever offered (KBTP 6.5)";
     return options.device.empty() ? nullptr : "--device is for --transport verbs";
   }
   if (!rnic.crc || !rnic.congestion_control.empty())
@@ -39,6 +48,7 @@ Result<std::unique_ptr<rdma::Provider>> open_provider(const TransportOptions& op
   wanted.address = address;
   wanted.loops = rnic.loops;
   wanted.spin = rnic.spin;
+  wanted.pause_after_reply = rnic.pause_after_reply;
   auto created = verbs::Verbs::create(std::move(wanted));
   if (!created) return unexpected(created.error());
   return std::unique_ptr<rdma::Provider>(std::move(*created));

@@ -15,17 +15,22 @@ struct TransportOptions {
   std::string transport = "rdmap";  ///< or "verbs"
   std::string device;               ///< of verbs; empty: the one that the address belongs to
 
+  /// Of an initiator: requests are completed by records where device and target can (9.2).
+  bool records = false;
+
   [[nodiscard]] bool verbs() const { return transport == "verbs"; }
 };
 
 /// --transport and --device.
 void add_transport_options(CLI::App& app, TransportOptions& options);
+/// --records.
+void add_records_option(CLI::App& app, TransportOptions& options);
 
 /// What is wrong with asking for this together; nullptr when nothing is.
 [[nodiscard]] const char* contradiction(const TransportOptions& options, const rnic::RnicOptions& rnic);
 
-/// `rnic` says how many loops there are and whether they spin, for either; the rest of it is for "rdmap"
-/// alone. `address` will be listened on, or reached.
+/// `rnic` says how many loops there are, whether they spin, and how long an initiator pauses after the Reply,
+/// for either; the rest of it is for "rdmap" alone. `address` will be listened on, or reached.
 [[nodiscard]] Result<std::unique_ptr<rdma::Provider>> open_provider(
     const TransportOptions& options, const rnic::RnicOptions& rnic,
     const std::optional<SocketAddress>& address);
