@@ -133,7 +133,7 @@ TEST(TargetConfig, MistakesNameFileLineAndKey) {
       {"crc = 1", "t.toml:1: 'crc' must be true or false"},
       {"listen = 7420", "t.toml:1: 'listen' must be a string"},
       {"listen = \"::1:7420\"", "an IPv6 address stands in brackets"},
-      {"transport = \"verbs\"", "t.toml:1: 'transport' must be \"rdmap\""},
+      {"transport = \"tcp\"", "t.toml:1: 'transport' must be \"rdmap\" or \"verbs\""},
       {"network = \"friendly\"", "t.toml:1: 'network' must be \"trusted\" or \"untrusted\""},
       {"deadlines = 5", "t.toml:1: 'deadlines' must be a table"},
       {"[deadlines]\nsend = 0", "t.toml:2: 'deadlines.send' must be a number of seconds above 0"},

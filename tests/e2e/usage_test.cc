@@ -14,6 +14,7 @@
 namespace kbtp::e2e {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -31,7 +32,12 @@ std::vector<std::string> words(const std::string& line) {
 TEST(Usage, AWrongCommandLineEndsWith2AndOneSentence) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "kbtp: a subcommand is missing"},
-      {"devices", "kbtp: 'devices' is no subcommand"},
+      {"devices siw0", "kbtp devices: "},
+      {"target --listen 127.0.0.1:0 --transport rocket", "kbtp target: --transport: "},
+      {"target --listen 127.0.0.1:0 --device siw0", "kbtp target: --device is for --transport verbs"},
+      {"target --listen 127.0.0.1:0 --transport verbs --crc off", "the device's own business"},
+      {"replay trace.jsonl --transport verbs --peers 2", "--peers is for --transport rdmap alone"},
+      {"bench soak --transport verbs", "it is for --transport rdmap alone"},
       {"ipsec profile", "kbtp: 'ipsec' is no subcommand"},
       {"--colour", "kbtp: there is no option '--colour'"},
       {"bench", "kbtp bench: a subcommand is missing"},
@@ -66,7 +72,6 @@ TEST(Usage, AWrongCommandLineEndsWith2AndOneSentence) {
       {"block store --direct --target 127.0.0.1:1 --handle 1", "there is no option '--direct'"},
       {"target", "kbtp target: --listen HOST:PORT is missing"},
       {"target --listen 127.0.0.1:x", "the port is a number from 0 to 65535"},
-      {"target --listen 127.0.0.1:0 --transport verbs", "kbtp target: --transport: 'verbs' is none of rdmap"},
       {"target --listen 127.0.0.1:0 --network safe", "'safe' is none of trusted, untrusted"},
       {"target --listen 0.0.0.0:0", "0.0.0.0 is no loopback address, so --network"},
       {"target --listen [::]:0", ":: is no loopback address, so --network"},
@@ -92,9 +97,9 @@ TEST(Usage, AWrongCommandLineEndsWith2AndOneSentence) {
 }
 
 TEST(Usage, EverySubcommandHasHelpWithExamples) {
-  for (const char* line :
-       {"target", "block", "block load", "block store", "block alloc-store", "block free", "block stat",
-        "replay", "bench", "bench load", "bench direct-load", "bench direct-alloc", "bench soak"}) {
+  for (const char* line : {"target", "block", "block load", "block store", "block alloc-store", "block free",
+                           "block stat", "replay", "bench", "bench load", "bench direct-load",
+                           "bench direct-alloc", "bench soak", "devices"}) {
     const Finished ended = kbtp(words(std::string(line) + " --help"));
     EXPECT_EQ(ended.status, 0) << line;
     EXPECT_THAT(ended.out, HasSubstr("Example")) << line;
@@ -106,9 +111,9 @@ TEST(Usage, EverySubcommandHasHelpWithExamples) {
 TEST(Usage, HelpListsNothingThatIsNotThere) {
   const Finished ended = kbtp({"--help"});
   EXPECT_EQ(ended.status, 0);
-  for (const char* there : {"target", "block", "replay", "bench", "dissect"})
+  for (const char* there : {"target", "block", "replay", "bench", "dissect", "conform", "devices"})
     EXPECT_THAT(ended.out, HasSubstr(there));
-  for (const char* not_there : {"devices", "ipsec"}) EXPECT_THAT(ended.out, Not(HasSubstr(not_there)));
+  EXPECT_THAT(ended.out, Not(HasSubstr("ipsec")));
   EXPECT_THAT(kbtp({"--version"}).out, StartsWith("kbtp "));
 }
 
@@ -229,6 +234,29 @@ TEST(Unreachable, MpaWhenThePeerSpeaksSomethingElse) {
     }
   });
   expect_unreachable(server.endpoint(), "MPA");
+}
+
+/// On a host without RDMA devices, and in a build without rdma-core, one sentence says so.
+TEST(Unreachable, NoRdmaDevice) {
+  const Finished listed = kbtp({"devices"});
+  if (listed.status == 0) {
+    EXPECT_THAT(listed.out, HasSubstr("operations"));
+    GTEST_SKIP() << "this host has an RDMA device";
+  }
+  EXPECT_EQ(listed.status, 3);
+  EXPECT_THAT(listed.err, AnyOf(HasSubstr("no RDMA device on this host; modprobe rdma_rxe or siw"),
+                                HasSubstr("this build has no rdma-core")));
+  const std::string trace = temporary_file(
+      "trace.jsonl", "{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1]}\n");
+  for (const std::string line :
+       {"target --listen 127.0.0.1:0 --transport verbs", "bench load --transport verbs",
+        "block stat --transport verbs --handle 1 --target 127.0.0.1:7420"}) {
+    const Finished ended = kbtp(words(line));
+    EXPECT_EQ(ended.status, 3) << line;
+    EXPECT_THAT(ended.err, HasSubstr("rdma")) << line;
+    EXPECT_EQ(ended.out, "") << line;
+  }
+  EXPECT_EQ(kbtp({"replay", trace, "--transport", "verbs"}).status, 3);
 }
 
 TEST(Unreachable, HelloWhenTheTargetRefusesIt) {

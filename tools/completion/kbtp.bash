@@ -33,7 +33,7 @@ _kbtp() {
     --mpa-revision) mapfile -t COMPREPLY < <(compgen -W "1 2" -- "$current") && return ;;
     --allow-for) mapfile -t COMPREPLY < <(compgen -W "siw" -- "$current") && return ;;
     --network) mapfile -t COMPREPLY < <(compgen -W "trusted untrusted" -- "$current") && return ;;
-    --transport) mapfile -t COMPREPLY < <(compgen -W "rdmap" -- "$current") && return ;;
+    --transport) mapfile -t COMPREPLY < <(compgen -W "rdmap verbs" -- "$current") && return ;;
     --congestion-control)
       mapfile -t COMPREPLY < <(compgen -W "$(cat /proc/sys/net/ipv4/tcp_available_congestion_control)" -- "$current")
       return
