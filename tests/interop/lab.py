@@ -29,7 +29,7 @@ died twice; 77 when this machine lacks QEMU, /dev/net/tun or root.
 examples:
   ./run lab siw ibv_devinfo
   ./run lab siw                                    a target over siw, also at a port of 127.0.0.1
-  ./run lab rxe 'rping -c -a $LAB_OTHER -C 3' --other 'rping -s -a $LAB_SELF -C 3'
+  ./run lab rxe 'until rping -c -a $LAB_OTHER -C 3; do sleep 0.2; done' --other 'rping -s -P -a $LAB_SELF' --ready ''
   ./run lab siw 'rping -s -a $LAB_SELF -p 7471 -C 1' --host './my-client $LAB_GUEST' --capture
 """
 
