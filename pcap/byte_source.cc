@@ -21,6 +21,16 @@ constexpr std::size_t kChunk = std::size_t{256} << 10;
 constexpr off_t kLongFile = off_t{1} << 20;  // from here on a thread reads ahead
 constexpr int kGzipOnly = 16 + MAX_WBITS;    // zlib: expect a gzip header (RFC 1952)
 
+/// As `n` octets have been used, fetches as many from memory that come a frame later: what a thread has read
+/// ahead lies in another processor's cache, and waiting for it takes a third of the time of a summary.
+void prefetch(Octets view, std::size_t n) {
+  constexpr std::size_t kCacheLine = 64;
+  constexpr std::size_t kAhead = 1536;
+  constexpr std::size_t kMost = 2048;
+  const std::size_t end = std::min(view.size(), kAhead + std::min(n, kMost));
+  for (std::size_t at = kAhead; at < end; at += kCacheLine) __builtin_prefetch(view.data() + at);
+}
+
 /// Unpacks what fill() hands it.
 class Inflater {
  public:
@@ -205,7 +215,10 @@ Octets ByteSource::peek(std::size_t n) {
 }
 
 void ByteSource::consume(std::size_t n) {
-  state_->view = state_->view.subspan(std::min(n, state_->view.size()));
+  Octets& view = state_->view;
+  n = std::min(n, view.size());
+  view = view.subspan(n);
+  prefetch(view, n);
 }
 
 const std::string& ByteSource::error() const { return state_->error; }
