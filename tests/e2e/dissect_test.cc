@@ -20,6 +20,7 @@ namespace kbtp::e2e {
 namespace {
 
 using rdmap::Opcode;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -162,6 +163,21 @@ TEST(Dissect, ColourWhenAsked) {
   const std::string path = capture("colour.pcap", session().frames);
   EXPECT_THAT(kbtp({"dissect", path, "--color", "always"}).out, HasSubstr("\x1b[1mKBTP LOAD\x1b[0m"));
   EXPECT_THAT(kbtp({"dissect", path, "--color", "never"}).out, Not(HasSubstr("\x1b")));
+}
+
+TEST(Dissect, ColourOnATerminalOnly) {
+  const std::string path = capture("terminal.pcap", session().frames);
+  EXPECT_THAT(kbtp({"dissect", path}).out, Not(HasSubstr("\x1b")));
+  const auto on_a_terminal = [&](const std::string& environment) {
+    Process run({"/bin/sh", "-c",
+                 "unset NO_COLOR; TERM=xterm; export TERM; " + environment + " script -qec \"'" +
+                     kbtp_path() + "' dissect '" + path + "'\" /dev/null </dev/null"});
+    EXPECT_EQ(run.wait(), 0) << run.err();
+    return run.out();
+  };
+  EXPECT_THAT(on_a_terminal(""), HasSubstr("\x1b[1mKBTP LOAD\x1b[0m"));
+  EXPECT_THAT(on_a_terminal("NO_COLOR=1"), AllOf(HasSubstr("KBTP LOAD"), Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(on_a_terminal("TERM=dumb"), AllOf(HasSubstr("KBTP LOAD"), Not(HasSubstr("\x1b"))));
 }
 
 TEST(Dissect, ReadsStandardInput) {
