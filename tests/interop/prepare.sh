@@ -7,6 +7,7 @@
 # Both are cached in CACHE under a name made of the versions and files that went into them. Several calls at once are
 # fine: one makes, the others wait. Nothing is installed on this host; the packages of ./run's LAB_PACKAGES must be.
 set -euo pipefail
+PATH=$PATH:/usr/sbin:/sbin
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 CACHE=${1:?usage: prepare.sh CACHE}
 mkdir -p "$CACHE"
