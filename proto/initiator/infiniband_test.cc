@@ -65,6 +65,12 @@ TEST_F(InfiniBand, RecordsEndOperationsAndSlotsServeAgain) {
   for (const std::uint64_t slot : slots) EXPECT_EQ(slot % 8, *slots.begin() % 8);
 }
 
+TEST_F(InfiniBand, SlotsAreNotTheTargetsToCount) {
+  target.ack.max_requests = 0xFFFF'FFFF;
+  ASSERT_TRUE(connect());
+  EXPECT_EQ(session->info().max_requests, 4096u);
+}
+
 TEST_F(InfiniBand, G42_TheRecordDecidesAndNotTheImmediate) {
   answer_by_records([](std::uint64_t id) { return (id >> 32) & 0xFFFF'FFFFu; });
   ASSERT_TRUE(connect());

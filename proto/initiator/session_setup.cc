@@ -12,6 +12,8 @@ namespace kbtp::initiator {
 
 namespace {
 
+constexpr std::uint32_t kMostRecords = 4096;
+
 ConnectPhase phase_of(const rdma::CloseReason& reason) {
   switch (reason.phase) {
     case rdma::Phase::tcp:
@@ -108,7 +110,9 @@ void SessionImpl::handle_hello_ack(Octets payload) {
   if (ack->granted.record_completion) {
     if (!wanted_.record_completion)
       return fail("HELLO_ACK grants RECORD_COMPLETION, which was not asked for");
-    if (const auto opened = records_.open(*stream_, ack->max_requests); !opened)
+    // Each credit that is used needs a slot, and how many there are is not the target's to say.
+    info_.max_requests = std::min(info_.max_requests, kMostRecords);
+    if (const auto opened = records_.open(*stream_, info_.max_requests); !opened)
       return fail(opened.error().text);
   }
   auto direct = direct_info(*ack, wanted_, stream_->capabilities().atomics);
