@@ -46,8 +46,9 @@ std::optional<WireError> read_leniently(Fpdu& fpdu) {
 
 /// The same of a whole FPDU whose CRC is not bad, and what is wrong with it.
 void read_strictly(Fpdu& fpdu, const RawFpdu& raw) {
-  fpdu.error = read_leniently(fpdu);
-  if (!fpdu.error) {
+  if (const auto error = read_leniently(fpdu)) {
+    fpdu.error = *error;
+  } else {
     const auto opcode = rdmap::check_head(*fpdu.ddp, fpdu.ulpdu.size());
     if (!opcode) {
       fpdu.error = opcode.error();
