@@ -211,6 +211,8 @@ def main() -> int:
         return 77
     started = time.monotonic()
     programs = [path for path in [options.kbtp, *options.program] if path.exists()]
+    if not options.kbtp.exists():
+        say(f"there is no {options.kbtp}: guests have no kbtp")
     for path in options.program:
         if not path.exists():
             say(f"there is no program {path}")

@@ -3,9 +3,10 @@
 
 PAIR is INITIATOR-TARGET out of user-user, user-siw, siw-user, siw-siw, rxe-rxe. The user-space RNIC is on the host (in
 user-user the other one is in a guest), siw in a guest; siw-siw and rxe-rxe are two guests. A cell is an IP version,
-and over iWARP an MPA revision, with CRCs on or off. In each cell every operation that the pair can carry runs; the host captures; and then three accounts must
-agree on every operation and every octet of block data: the target's counters, what the initiator was told to do and
-reports, and what `kbtp dissect` reads off the wire, which must find nothing wrong in any frame.
+and over iWARP an MPA revision, with CRCs on or off. In each cell every operation that the pair can carry runs; the host
+captures; and then three accounts must agree on every operation and every octet of block data: the target's counters,
+what the initiator was told to do and reports, and what `kbtp dissect` reads off the wire, which must find nothing wrong
+in any frame.
 
 Ends with 0, 1 (a cell failed), or 77 (this machine cannot run it; says why).
 """
