@@ -146,13 +146,13 @@ Expected<Measurement, Trouble> run_once(Link& link, Lanes& lanes, const Options&
   m.size = options.size;
   m.outstanding = options.outstanding;
   m.connections = options.connections;
-  m.crc = options.link.crc;
+  m.crc = asks_for_crc(options.link);
   m.spin = options.link.spin;
   m.gbytes_per_s = m.ops_per_s * static_cast<double>(options.size) / 1e9;
   m.p50_us = latencies.percentile_us(0.5);
   m.p99_us = latencies.percentile_us(0.99);
   if (link.child) m.cpu_s_per_gib = cpu / (all_operations * static_cast<double>(options.size) / (1 << 30));
-  m.congestion_control = congestion_control_in_force(options.link.congestion_control);
+  m.congestion_control = congestion_control_of(options.link);
   return m;
 }
 

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tools/measurement.h"
+
 namespace kbtp::tools {
 
 namespace {
@@ -31,6 +33,10 @@ class UnnamedFile {
 };
 
 }  // namespace
+
+std::string congestion_control_of(const LinkOptions& options) {
+  return options.transport.verbs() ? "device" : congestion_control_in_force(options.congestion_control);
+}
 
 void add_link_options(CLI::App& app, LinkOptions& options) {
   add_endpoint(app, "--target", options.target,

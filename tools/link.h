@@ -23,6 +23,13 @@ struct LinkOptions {
   TransportOptions transport;
 };
 
+/// Whether CRCs of MPA were asked for; a kernel's device does not ask by itself.
+[[nodiscard]] inline bool asks_for_crc(const LinkOptions& options) {
+  return options.crc && !options.transport.verbs();
+}
+/// The connections' congestion control; "device" where TCP, if there is any, is the device's own business.
+[[nodiscard]] std::string congestion_control_of(const LinkOptions& options);
+
 void add_link_options(CLI::App& app, LinkOptions& options);
 
 /// What an embedded target must be able to hold.

@@ -22,14 +22,14 @@ Measurement measure(const ReplaySettings& settings, const ReplayResult& result, 
   m.size = settings.block_size;
   m.outstanding = settings.outstanding;
   m.connections = connections;
-  m.crc = settings.link.crc;
+  m.crc = asks_for_crc(settings.link);
   m.spin = settings.link.spin;
   m.ops_per_s = static_cast<double>(all.count() + result.evictions) / seconds;
   m.gbytes_per_s = octets / seconds / 1e9;
   m.p50_us = all.percentile_us(0.5);
   m.p99_us = all.percentile_us(0.99);
   if (cpu_seconds && octets > 0) m.cpu_s_per_gib = *cpu_seconds / (octets / (1 << 30));
-  m.congestion_control = congestion_control_in_force(settings.link.congestion_control);
+  m.congestion_control = congestion_control_of(settings.link);
   return median_of({m});
 }
 
