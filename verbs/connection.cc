@@ -64,7 +64,7 @@ void Connection::device_says(const char* why) {
   settle();
 }
 
-void Connection::end(CloseReason why) {
+void Connection::end(const CloseReason& why) {
   if (!ending_) ending_ = why;  // the handler may still post
   if (attempt_) {
     const std::scoped_lock lock(attempt_->mutex);

@@ -107,7 +107,7 @@ class Connection final : public rdma::Stream {
   ~Connection() override;
 
   /// Ends it now; gone afterwards.
-  void end(rdma::CloseReason reason);
+  void end(const rdma::CloseReason& why);
   /// An asynchronous event of the device says that it is over.
   void device_says(const char* why);
   [[nodiscard]] const std::shared_ptr<ListenerState>& listener() const { return listener_; }
