@@ -256,7 +256,7 @@ void Connection::wake() {
 
 /// `this` may be gone afterwards.
 void Connection::settle() {
-  if (ending_) return end(std::move(*ending_));
+  if (ending_) return end(*ending_);
   if (opened_ && !queue_->idle() && send_timer_ == rdma::TimerId::none) watch_sending();
 }
 
