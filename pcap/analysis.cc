@@ -5,6 +5,7 @@
 #include <deque>
 #include <fmt/format.h>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ constexpr std::array kFields{
     FieldInfo{"analysis.latency_us", fixed, "microseconds since that frame", Base::decimal, 3},
     FieldInfo{"analysis.request_op", text, "the operation that this answers or serves"},
     FieldInfo{"analysis.for_request_id", number, "Request ID of the operation that this serves", Base::hex},
+    FieldInfo{"analysis.record_status", text, "the status in a completion record (KBTP 6.5)"},
     FieldInfo{"analysis.name", text, "what is touched: a table entry, a block, a ring slot, Head"},
     FieldInfo{"analysis.ticket", number, "the ticket that an addition on Head took (KBTP 3.3)"},
     FieldInfo{"analysis.handle_frame", number, "the frame in which the handle was last used with success"},
@@ -50,7 +52,8 @@ struct Request {
   FrameRef frame;
   wire::Opcode op = wire::Opcode::hello;
   std::uint64_t handle = 0;
-  std::uint64_t octets = 0;  ///< that it asks to store
+  std::uint64_t octets = 0;                                         ///< that it asks to store
+  std::optional<wire::CompletionDescriptor> record = std::nullopt;  ///< of the initiator's memory (6.5)
 };
 
 struct HandleUse {
@@ -70,6 +73,19 @@ const wire::RequestHead* head_of(const wire::Message& message) {
           return &m.head;
         } else {
           return nullptr;
+        }
+      },
+      message);
+}
+
+/// Where a request asks for a completion record.
+std::optional<wire::CompletionDescriptor> record_of(const wire::Message& message) {
+  return std::visit(
+      [](const auto& m) -> std::optional<wire::CompletionDescriptor> {
+        if constexpr (std::is_constructible_v<wire::Request, decltype(m)>) {
+          return wire::record_of(m);
+        } else {
+          return std::nullopt;
         }
       },
       message);
@@ -177,7 +193,7 @@ class Analyzer::Connection {
     if (ib.order == PsnOrder::gap)
       find(*out_, Severity::warning, "psn-gap",
            fmt::format("{} packets in front of it were not seen", ib.missing_psns));
-    if (packet.reth && ib.order != PsnOrder::repeated)
+    if (packet.reth && ib.order != PsnOrder::repeated && !completes(packet))
       touches(packet.reth->remote_key, packet.reth->virtual_address);
     if (packet.atomic && ib.order != PsnOrder::repeated)
       touches(packet.atomic->remote_key, packet.atomic->virtual_address);
@@ -189,6 +205,22 @@ class Analyzer::Connection {
            fmt::format("{} for PSN {}", describe(*packet.aeth), packet.bth.psn));
     }
     if (ib.answers && ib.answers->complete) answered_by(*ib.answers, kind != ib::Aeth::Kind::ack);
+  }
+
+  /// Whether it is the completion record of an open request: an RDMA Write of 24 octets to where that was
+  /// asked for (KBTP 6.5). It ends the request, as a COMPLETION does.
+  bool completes(const ib::Packet& packet) {
+    const auto record = wire::decode_completion_record(packet.payload);
+    if (!record || side() == initiator_) return false;
+    const auto at = requests_.find(record->request_id);
+    if (at == requests_.end() ||
+        at->second.record !=
+            wire::CompletionDescriptor{packet.reth->remote_key, packet.reth->virtual_address})
+      return false;
+    out_->fields.push_back(text_field(f("analysis.record_status"), wire::to_string(record->status)));
+    say(fmt::format("completion record, {}", wire::to_string(record->status)));
+    finish(record->request_id, record->status, record->data_length);
+    return true;
   }
 
   void answered_by(const IbAnswer& answer, bool refused) {
@@ -355,7 +387,7 @@ class Analyzer::Connection {
 
   void on_request(const wire::Message& message, const wire::RequestHead& head) {
     const wire::Opcode op = wire::opcode(message);
-    Request request{event_->frame, op, head.handle, 0};
+    Request request{event_->frame, op, head.handle, 0, record_of(message)};
     if (const auto data = descriptor_of(message)) {
       memory_[side()].add_buffer(
           data->stag, {data->tagged_offset, data->length, op, head.request_id, event_->frame.number});

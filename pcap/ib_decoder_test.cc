@@ -394,6 +394,67 @@ TEST(IbDecoderTest, SummaryCountsPacketsAndNamesQueuePairs) {
   EXPECT_NE(text.find("RDMA Read "), std::string::npos) << text;
 }
 
+TEST(IbDecoderTest, ACompletionRecordEndsItsRequest) {
+  wire::Load load;
+  load.head = {.request_id = 77, .handle = 3};
+  load.destination = {0x1000, 0x8000, 512};
+  load.record = wire::CompletionDescriptor{0x1001, 0x9000};
+  const auto record_at = [](std::uint32_t key, std::uint64_t address, std::uint64_t request_id,
+                            wire::Status status) {
+    static std::array<std::byte, wire::kCompletionRecordSize> octets;
+    octets =
+        wire::encode(wire::CompletionRecord{.request_id = request_id, .status = status, .data_length = 400});
+    ib::Packet packet = ib_packet(Operation::write_only_immediate, kClientQp, 61, octets);
+    packet.reth = ib::Reth{address, key, wire::kCompletionRecordSize};
+    return packet;
+  };
+  struct Told {
+    std::vector<Answered> answered;
+    std::string text;
+    std::vector<std::string> findings;
+  };
+  const auto told = [&](const ib::Packet& record) {
+    Talk talk;
+    talk.client(Operation::send_only, 50, wire::encode(wire::Request(load)));
+    ib::Packet data = ib_packet(Operation::write_only, kClientQp, 60, pattern(400));
+    data.reth = ib::Reth{0x8000, 0x1000, 400};
+    talk.say(false, data);
+    talk.say(false, record);
+    Told all;
+    Analyzer analyzer;
+    for (const Connection& connection : decode_trace(talk.frames).connections) {
+      for (const Event& event : connection.events) {
+        Annotation annotation;
+        analyzer.event(connection, event, annotation);
+        if (analyzer.answered()) all.answered.push_back(*analyzer.answered());
+        all.text = annotation.text;
+        for (const Finding& finding : annotation.findings) all.findings.push_back(finding.text);
+      }
+    }
+    return all;
+  };
+  const Told good = told(record_at(0x1001, 0x9000, 77, wire::Status::success));
+  ASSERT_EQ(good.answered.size(), 1U);
+  EXPECT_EQ(good.answered[0].op, wire::Opcode::load);
+  EXPECT_EQ(good.answered[0].octets, 400U);
+  EXPECT_EQ(good.answered[0].latency_ns, 2'000'000);
+  EXPECT_EQ(good.text, "completion record, SUCCESS, answers LOAD #1, 2000.0 us");
+  EXPECT_TRUE(good.findings.empty());
+
+  const Told refused = told(record_at(0x1001, 0x9000, 77, wire::Status::not_bound));
+  ASSERT_EQ(refused.answered.size(), 1U);
+  EXPECT_EQ(refused.answered[0].status, wire::Status::not_bound);
+  ASSERT_EQ(refused.findings.size(), 1U);
+
+  // Elsewhere, of another request, or of another size it is a Write as any.
+  EXPECT_TRUE(told(record_at(0x1001, 0x9018, 77, wire::Status::success)).answered.empty());
+  EXPECT_TRUE(told(record_at(0x1000, 0x9000, 77, wire::Status::success)).answered.empty());
+  EXPECT_TRUE(told(record_at(0x1001, 0x9000, 78, wire::Status::success)).answered.empty());
+  ib::Packet shorter = record_at(0x1001, 0x9000, 77, wire::Status::success);
+  shorter.payload = shorter.payload.first(16);
+  EXPECT_TRUE(told(shorter).answered.empty());
+}
+
 std::string rxe_folder() {
   const char* set = std::getenv("KBTP_SHARED");
   return (set != nullptr ? std::string(set) : std::string(KBTP_SOURCE_DIR "/../shared")) + "/captures/rxe";
