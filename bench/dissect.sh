@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # kbtp dissect beside tshark, in turn within one run, over a capture of RDMA Writes in segments of 1,400 octets,
-# all CRCs right. Prints medians and their ratios; with --check it ends with 1 when a ratio is below what is due:
-# summary 20, text 5, JSON lines 20, or when kbtp takes 64 MiB of memory or more.
+# all CRCs right. Prints medians and their ratios, and what is due on two quiet cores: summary 20, text 5, JSON lines 20.
+# With --check it ends with 1 when a ratio is below three quarters of that, which is what a check on a shared machine
+# can tell (kbtp reads ahead on the second core, tshark needs one), or when kbtp takes 64 MiB of memory or more.
 # usage: bench/dissect.sh [--check] [BUILD-FOLDER] [ROUNDS] [MEGABYTES]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -58,7 +59,7 @@ row() {
     ratio = theirs / ours
     printf "%-34s %9d %10d %8.1f %6d %8.1f %8.1f\n",
       title, frames / theirs, frames / ours, ratio, due, their_kib / 1024, kib / 1024
-    exit ratio < due || kib >= 65536
+    exit ratio < 0.75 * due || kib >= 65536
   }' || failed=1
 }
 printf '%d and %d packets, medians of %d rounds; packets a second, and MiB of memory\n' "$whole" "$part" "$rounds"

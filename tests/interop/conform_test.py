@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The conformance suite over the kernel's siw: all as expected, with the proof of each deviation in its place.
+"""The conformance suite over a kernel's RDMA device: all as expected, with the proof of each deviation in its place.
 
-usage: conform_test.py KBTP OUT   (ends with 77, a skip, where guests cannot run)
+usage: conform_test.py siw|rxe KBTP OUT   (ends with 77, a skip, where guests cannot run)
 """
 
 import json
@@ -13,24 +13,46 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import contain
 
+DECIDED = ("pass", "pass-weak", "expected-fail", "unsupported")
+
 
 def expect(good: bool, what: str) -> None:
     if not good:
         sys.exit(f"FAILED: {what}")
 
 
+def over_siw(states: list[str]) -> None:
+    expect(sum(state in DECIDED for state in states) >= 60, "60 cases have a verdict")
+    expect(states.count("expected-fail") >= 12, "the suite finds siw's known defects")
+
+
+def over_rxe(report: dict, kbtp: str, out: pathlib.Path) -> None:
+    """KBTP went over RoCE, and what cannot is skipped with its reason."""
+    played = [case for case in report["cases"] if case["state"] in DECIDED]
+    expect(len(played) >= 30, f"{len(played)} cases have a verdict")
+    for case in report["cases"]:
+        if case["case"].split(".")[0] != "kbtp":
+            expect(case["state"] == "skip" and "raw iWARP peer" in case["why"], f"{case['case']} is skipped with its reason")
+    for case in played:
+        expect(any(check["frames"] for check in case["checks"]), f"{case['case']} names the frames that show it")
+    invalidate = subprocess.run([kbtp, "dissect", out / "kbtp.load.invalidate/trace.pcap", "-o", "json"], check=True, stdout=subprocess.PIPE, text=True)
+    packets = [event for event in map(json.loads, invalidate.stdout.splitlines()) if event["event"] == "ib-packet"]
+    expect(len(packets) > 20 and all(packet["ib.icrc"] == "good" for packet in packets), "the traces hold whole RoCE packets")
+    expect(any("ib.ieth.r_key" in packet for packet in packets), "a Send with Invalidate was seen")
+
+
 def main() -> int:
-    kbtp, out = sys.argv[1], pathlib.Path(sys.argv[2])
+    peer, kbtp, out = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
     if reason := contain.why_not():
         print(f"skipped: {reason}")
         return 77
-    ended = subprocess.run([kbtp, "conform", "run", "--over", "siw", "--out", out], check=False)
-    expect(ended.returncode == 0, f"kbtp conform run --over siw ended with {ended.returncode}")
+    ended = subprocess.run([kbtp, "conform", "run", "--over", peer, "--out", out], check=False)
+    expect(ended.returncode == 0, f"kbtp conform run --over {peer} ended with {ended.returncode}")
     report = json.loads((out / "report.json").read_text())
-    states = [case["state"] for case in report["cases"]]
-    decided = [state for state in states if state in ("pass", "pass-weak", "expected-fail", "unsupported")]
-    expect(len(decided) >= 60, f"{len(decided)} cases have a verdict")
-    expect(states.count("expected-fail") >= 12, "the suite finds siw's known defects")
+    if peer == "siw":
+        over_siw([case["state"] for case in report["cases"]])
+    else:
+        over_rxe(report, kbtp, out)
     told = (HERE.parent.parent / "docs/peers.md").read_text()
     for case in report["cases"]:
         if not case["deviation"]:

@@ -21,6 +21,8 @@ import guest as lab
 
 PORT = 7471
 DEADLINE = 60.0
+# At its end rping closes the event channel that a thread of its own still reads: all is done, and its status is 255.
+RPING_RACE = "rdma_get_cm_event: Bad file descriptor"
 
 
 @dataclasses.dataclass
@@ -120,7 +122,7 @@ def run_case(case: Case, victim: lab.Guest, peer: pathlib.Path, kbtp: pathlib.Pa
         job.wait(DEADLINE)
     capture.stop()
     wrong = [] if status == 0 else [f"our side ended with {status}: {ours_wrong.strip()}"]
-    if job.status != 0:
+    if job.status != 0 and not (command.startswith("rping") and RPING_RACE in job.stderr):
         wrong.append(f"'{command}' ended with {job.status}: {(job.stderr or job.stdout)[-300:].strip()}")
     return wrong + dissected(kbtp, file, case)
 

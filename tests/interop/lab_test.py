@@ -73,7 +73,8 @@ def without_a_command_a_target_answers_on_loopback() -> None:
 def two_guests_reach_each_other() -> None:
     listening = "until rdma resource show cm_id | grep -q LISTEN; do usleep 20000; done; echo listening on it"
     done = lab("rxe", "rping -c -a $LAB_OTHER -C 2 -v", "--other", f"rping -s -a $LAB_SELF -C 2 & {listening}; wait")
-    assert done.returncode == 0 and done.stdout.count("ping data") == 2, done
+    # Not rping's status: at its end it closes the event channel that a thread of its own still reads, and ends with 255 now and then.
+    assert done.stdout.count("ping data") == 2, done
 
 
 def wrong_calls_are_refused() -> None:

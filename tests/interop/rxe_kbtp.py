@@ -50,6 +50,7 @@ def look(options: argparse.Namespace) -> list[str]:
     """What the capture lacks, or has too much."""
     dissect = [options.kbtp, "dissect", options.out / "lab0.pcap", "-o"]
     wrong = []
+    records = 0  # Writes that the analysis has taken for the end of a request
     opcodes: collections.Counter[str] = collections.Counter()
     asked: dict[int, set[int]] = collections.defaultdict(set)  # by stream: STags of requests with INVALIDATE
     revoked: dict[int, list[int]] = collections.defaultdict(list)
@@ -61,6 +62,8 @@ def look(options: argparse.Namespace) -> list[str]:
         if event["event"] != "ib-packet":
             continue
         opcodes[event["ib.bth.opcode_name"]] += 1
+        if event.get("analysis.record_status") == "SUCCESS":
+            records += 1
         if event["ib.icrc"] != "good":
             wrong.append(f"frame {event['frame.number']}: the ICRC is {event['ib.icrc']}")
         if "ib.ieth.r_key" in event:
@@ -68,6 +71,8 @@ def look(options: argparse.Namespace) -> list[str]:
     for name, count in EXPECTED.items():
         if opcodes[name] != count:
             wrong.append(f"{opcodes[name]} times {name}, and it has to be {count}")
+    if records != EXPECTED["RDMA Write Only with Immediate"]:
+        wrong.append(f"{records} requests are seen to end by a completion record")
     for stream, keys in revoked.items():
         if strange := set(keys) - asked[stream]:
             wrong.append(f"conversation {stream}: keys {strange} are invalidated and nobody has asked for it")
