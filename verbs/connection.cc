@@ -16,6 +16,8 @@ void Home::shed_handshakes(std::size_t limit) {
 }
 
 void Resources::destroy_queue_pair() {
+  // A window that is still bound belongs to its queue pair: rxe waits 50 s for it before it gives up.
+  if (regions) regions->release_windows();
   if (id && id->qp != nullptr) rdma_destroy_qp(id.get());
 }
 

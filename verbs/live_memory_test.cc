@@ -227,6 +227,25 @@ TEST_F(LiveMemory, SendWithInvalidateRevokesWhatItNames) {
   EXPECT_EQ(memory, source);
 }
 
+// rxe waits 50 s for a queue pair that a window is still bound to.
+TEST_F(LiveMemory, AStreamEndsAtOnceWithAWindowThatNobodyHasInvalidated) {
+  Pair pair(provider(), provider());
+  ASSERT_TRUE(pair.open(address()));
+  std::vector<std::byte> memory(4096);
+  EXPECT_NE(pair.expose({memory, Access::remote_write, Content::octets, 0, true}).stag, 0U);
+  on_loop(pair.target->loop(0), [&] {
+    std::vector<rdma::WorkRequest> requests;
+    requests.emplace_back(rdma::Send{0, pattern(8), false, {}});
+    pair.b.stream->post(std::move(requests));
+  });
+  ASSERT_TRUE(pair.a.wait([&] { return pair.a.received.size() == 1 || pair.a.closed; }));
+  ASSERT_FALSE(pair.b.closed);
+  const TimePoint start = Clock::now();
+  on_loop(pair.target->loop(0), [&] { pair.b.stream->close(); });
+  ASSERT_TRUE(pair.b.wait_closed());
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(30));
+}
+
 TEST_F(LiveMemory, WriteWithImmediateTakesOneReceive) {
   Pair pair(provider(), provider());
   ASSERT_TRUE(pair.open(address()));

@@ -54,6 +54,10 @@ class Regions {
   /// False when there is no such region.
   bool remove(rdma::STag stag);
   void clear() { entries_.clear(); }
+  /// Peers reach nothing through windows any more; the regions stay registered.
+  void release_windows() {
+    for (auto& [stag, entry] : entries_) entry.window.reset();
+  }
 
   [[nodiscard]] std::optional<Window> window(rdma::STag stag) const;
   /// A `stable` region around `octets`.
