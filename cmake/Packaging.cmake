@@ -18,7 +18,7 @@ install(FILES ${CMAKE_BINARY_DIR}/kbtpConfig.cmake ${CMAKE_BINARY_DIR}/kbtpConfi
 
 file(GLOB man_pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/man/*.1)
 install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES conformance/peers/siw.profile conformance/peers/siw.expect DESTINATION ${CMAKE_INSTALL_DATADIR}/kbtp/peers)
+install(FILES conformance/peers/siw.profile conformance/peers/siw.expect conformance/peers/rxe.profile conformance/peers/rxe.expect DESTINATION ${CMAKE_INSTALL_DATADIR}/kbtp/peers)
 install(FILES tools/completion/kbtp.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME kbtp)
 # Where Debian's Wireshark looks for Lua plugins; GNUInstallDirs has that folder for the prefix /usr only.
 set(KBTP_WIRESHARK_PLUGINS lib/${CMAKE_LIBRARY_ARCHITECTURE}/wireshark/plugins

@@ -22,12 +22,22 @@ std::string_view to_string(Capability capability) {
   return "";
 }
 
+std::string needs_text(const Case& one) {
+  std::string text = one.player == Player::raw_peer ? "raw iWARP peer" : "";
+  if (one.needs == Capability::none) return text.empty() ? "-" : text;
+  if (!text.empty()) text += ", ";
+  return text + std::string(to_string(one.needs));
+}
+
 std::span<const Case> cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> out;
-    for (auto&& group : {groups::load(), groups::store(), groups::allocation(), groups::message(),
-                         groups::mpa(), groups::mpa_stream(), groups::ddp(), groups::rdmap()})
+    for (auto&& group : {groups::load(), groups::store(), groups::allocation(), groups::message()})
       out.insert(out.end(), group.begin(), group.end());
+    const auto kbtp = static_cast<std::ptrdiff_t>(out.size());
+    for (auto&& group : {groups::mpa(), groups::mpa_stream(), groups::ddp(), groups::rdmap()})
+      out.insert(out.end(), group.begin(), group.end());
+    for (auto one = out.begin() + kbtp; one != out.end(); ++one) one->player = Player::raw_peer;
     return out;
   }();
   return all;

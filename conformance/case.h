@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,13 +21,23 @@ enum class Capability : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(Capability capability);
 
+/// Who can play a case.
+enum class Player : std::uint8_t {
+  any_peer,  ///< KBTP messages and exposed memory are enough
+  raw_peer,  ///< it speaks iWARP octet by octet, or is about what RDMAP alone says
+};
+
 struct Case {
   std::string_view name;                ///< "kbtp.load.unbound"
   std::vector<std::string_view> rules;  ///< the first is what the case is about
   Capability needs = Capability::none;
   std::string_view summary;  ///< one line
   void (*play)(Scene& scene) = nullptr;
+  Player player = Player::any_peer;
 };
+
+/// What `one` needs: "INLINE", "raw iWARP peer, INLINE", "-".
+[[nodiscard]] std::string needs_text(const Case& one);
 
 /// Every case, in the order in which they run.
 [[nodiscard]] std::span<const Case> cases();

@@ -28,7 +28,7 @@ void provoke(Scene& scene, Session& session, std::string rule, Octets bad, const
              const std::vector<Triple>& tolerated, std::string rule_of_what_follows,
              const std::vector<Triple>& without) {
   if (scene.stopped()) return;
-  RawPeer& peer = session.peer();
+  RawPeer& peer = session.raw();
   peer.send_fpdu(bad);
   const RequestId behind = session.free(session.handle(1));
   peer.wait_for_end();

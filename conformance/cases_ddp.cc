@@ -23,7 +23,7 @@ void queue_number(Scene& s) {
   Session& a = working_session(s);
   if (s.stopped()) return;
   const Bait wrong = bait(a);
-  auto header = rdmap::make_untagged(Opcode::send, a.peer().next_msn());
+  auto header = rdmap::make_untagged(Opcode::send, a.raw().next_msn());
   header.queue_number = 77;
   const auto bad = ulpdu(header, wrong.octets);
   provoke(s, a, "RFC5041-7.1-01", bad, {{1, 2, 0x01}});
@@ -36,9 +36,9 @@ void msn_far(Scene& s) {
   Session& a = working_session(s);
   if (s.stopped()) return;
   const Bait wrong = bait(a);
-  const auto bad = ulpdu(rdmap::make_untagged(Opcode::send, a.peer().next_msn() + 100'000), wrong.octets);
+  const auto bad = ulpdu(rdmap::make_untagged(Opcode::send, a.raw().next_msn() + 100'000), wrong.octets);
   // Nothing behind it: a target that takes the gap would choke on a lower MSN before it answers.
-  a.peer().send_fpdu(bad);
+  a.raw().send_fpdu(bad);
   a.peer().wait_for_end();
   s.expect(terminates("RFC5041-7.1-05", a.index(), {{1, 2, 0x03}}, {{1, 2, 0x02}}));
   s.expect(falls_silent("RFC5040-5.4-04", a.index()));
@@ -50,7 +50,7 @@ void msn_repeated(Scene& s) {
   Session& a = working_session(s);
   if (s.stopped()) return;
   const Bait wrong = bait(a);
-  const auto bad = ulpdu(rdmap::make_untagged(Opcode::send, a.peer().next_msn() - 1), wrong.octets);
+  const auto bad = ulpdu(rdmap::make_untagged(Opcode::send, a.raw().next_msn() - 1), wrong.octets);
   provoke(s, a, "RFC5041-4.3-05", bad, {{1, 2, 0x03}}, {{1, 2, 0x02}});
   s.expect(stays_unanswered("RFC5041-4.3-05", a.index(), wrong.id));
 }
@@ -60,7 +60,7 @@ void message_offset(Scene& s) {
   Session& a = working_session(s);
   if (s.stopped()) return;
   const Bait wrong = bait(a);
-  const auto bad = ulpdu(rdmap::make_untagged(Opcode::send, a.peer().next_msn(), 1 << 20), wrong.octets);
+  const auto bad = ulpdu(rdmap::make_untagged(Opcode::send, a.raw().next_msn(), 1 << 20), wrong.octets);
   provoke(s, a, "RFC5041-7.1-03", bad, {{1, 2, 0x04}}, {{1, 2, 0x05}});
   s.expect(stays_unanswered("RFC5041-7.1-03", a.index(), wrong.id));
 }
@@ -72,7 +72,7 @@ void message_too_long(Scene& s) {
   const std::size_t most =
       wire::kHeaderSize + wire::kDataDescriptorSize + wire::kCompletionDescriptorSize + a.ack().max_inline;
   if (most > 50'000) return s.stop(State::skip, "the target takes requests as long as an FPDU");
-  const auto bad = ulpdu(rdmap::make_untagged(Opcode::send, a.peer().next_msn()), pattern(91, most + 4096));
+  const auto bad = ulpdu(rdmap::make_untagged(Opcode::send, a.raw().next_msn()), pattern(91, most + 4096));
   provoke(s, a, "RFC5041-7.1-04", bad, {{1, 2, 0x05}});
 }
 
@@ -81,7 +81,7 @@ void version_untagged(Scene& s) {
   Session& a = working_session(s);
   if (s.stopped()) return;
   const Bait wrong = bait(a);
-  auto header = rdmap::make_untagged(Opcode::send, a.peer().next_msn());
+  auto header = rdmap::make_untagged(Opcode::send, a.raw().next_msn());
   header.version = 2;
   const auto bad = ulpdu(header, wrong.octets);
   provoke(s, a, "RFC5041-4.1-06", bad, {{1, 2, 0x06}});
@@ -99,12 +99,12 @@ void version_tagged(Scene& s) {
 /// A store whose Read Request waits; the case answers it in a wrong way.
 std::optional<rdmap::ReadRequest> pending_read(Scene& s, Session& a, RequestId& id) {
   if (s.stopped()) return std::nullopt;
-  a.peer().hold_reads(true);
+  a.raw().hold_reads(true);
   id = a.alloc_store(a.handle(0), a.peer().expose(2048), {});
-  s.need(a.peer().pump([&] { return !a.peer().pending_reads().empty(); }),
+  s.need(a.peer().pump([&] { return !a.raw().pending_reads().empty(); }),
          "the target did not ask for the data of the store");
   if (s.stopped()) return std::nullopt;
-  return a.peer().pending_reads().front();
+  return a.raw().pending_reads().front();
 }
 
 void response_too_long(Scene& s) {
@@ -136,7 +136,7 @@ void empty_write(Scene& s) {
   s.stimulus("an RDMA Write of no octets to a made-up STag, and a request behind it");
   Session& a = working_session(s);
   if (s.stopped()) return;
-  a.peer().send_fpdu(tagged_ulpdu(Opcode::rdma_write, 0xDEAD'BEEF, ~std::uint64_t{0}, {}));
+  a.raw().send_fpdu(tagged_ulpdu(Opcode::rdma_write, 0xDEAD'BEEF, ~std::uint64_t{0}, {}));
   const RequestId behind = a.free(a.handle(1));
   a.await(behind);
   s.expect(stays_open("RFC5041-5.2-09", a.index()));
@@ -148,9 +148,9 @@ void reserved_bits(Scene& s) {
   Session& a = working_session(s);
   if (s.stopped()) return;
   const Bait request = bait(a);
-  auto segment = a.peer().next_send(request.octets);
+  auto segment = a.raw().next_send(request.octets);
   segment[0] |= static_cast<std::byte>(ddp::kReservedMask);
-  a.peer().send_fpdu(segment);
+  a.raw().send_fpdu(segment);
   a.await(request.id);
   s.expect(refuses("RFC5041-4.1-05", a.index(), request.id, Status::not_bound));
 }

@@ -104,7 +104,7 @@ void invalidate(Scene& s) {
   Session& a = s.session();
   bind_block(s, a, a.handle(0), pattern(7, 500));
   if (s.stopped()) return;
-  const ExposedBuffer& given_up = a.peer().expose(512);
+  const ExposedBuffer& given_up = a.peer().expose(512, Revocable::by_target);
   const RequestId first = a.load(a.handle(0), given_up, 512, {.invalidate = true});
   a.await(first);
   const ExposedBuffer& kept = a.peer().expose(512);

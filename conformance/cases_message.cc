@@ -137,14 +137,14 @@ void completion_from_initiator(Scene& s) {
 
 void request_before_hello(Scene& s) {
   s.stimulus("a LOAD as the first message");
-  RawPeer& peer = s.raw();
+  Peer& peer = s.connection().peer();
   const ConnectionIndex c = s.last_index();
-  s.need(peer.start_up(enhanced_request()).has_value(), "no MPA Reply");
+  s.need(peer.establish(enhanced_request()), "there is no connection to send it on");
   if (s.stopped()) return;
   wire::Load load;
   load.head = {.request_id = random_u64(), .handle = 0};
   load.destination = {1, 0, 64};
-  peer.send_fpdu(peer.next_send(wire::encode(load, s.surroundings().profile.assignment)));
+  peer.send_message(wire::encode(load, s.surroundings().profile.assignment));
   peer.wait_for_end();
   s.expect(disconnects("G-05", c));
   s.expect(stays_unanswered("G-05", c, load.head.request_id));
@@ -260,7 +260,8 @@ std::vector<Case> message() {
        {"KBTP-6.5-06"},
        Capability::none,
        "RDMAP has no completion records",
-       no_record_completion},
+       no_record_completion,
+       Player::raw_peer},
   };
 }
 

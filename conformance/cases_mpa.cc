@@ -120,17 +120,17 @@ void read_depth(Scene& s) {
   s.stimulus("a Request with IRD 1; three stores without INLINE at once, their Read Responses held back");
   Session& a = s.session({.request = enhanced_request(1, 8)});
   if (s.stopped()) return;
-  a.peer().hold_reads(true);
+  a.raw().hold_reads(true);
   std::vector<RequestId> ids;
   for (std::uint64_t i = 0; i < 3; ++i)
     ids.push_back(a.alloc_store(a.handle(i), a.peer().expose(2000), {.seal = true}));
-  a.peer().pump([&] { return !a.peer().pending_reads().empty(); });
+  a.peer().pump([&] { return !a.raw().pending_reads().empty(); });
   // A fence on another connection (a target whose requests wait in line answers nothing on this one): by the
   // time that it has been served, the target has done with the stores what it will do without their data.
   Session& b = s.session();
   if (!s.stopped()) b.await(b.free(b.handle(0)));
-  a.peer().hold_reads(false);
-  a.peer().answer_reads();
+  a.raw().hold_reads(false);
+  a.raw().answer_reads();
   for (const RequestId id : ids) a.await(id);
   s.expect(accepts("RFC6581-9.1-03", a.index(), {.enhanced = true, .max_ord = 1}));
   s.expect(keeps_reads_within("RFC6581-9.1-03", a.index(), 1));
@@ -141,7 +141,7 @@ void crc_error(Scene& s) {
   s.stimulus("a request in an FPDU with one flipped bit, and a good one behind it");
   Session& a = s.session();
   if (s.stopped()) return;
-  RawPeer& peer = a.peer();
+  RawPeer& peer = a.raw();
   wire::Free damaged;
   damaged.head = {.request_id = 0x1111'1111'1111'1111, .handle = a.handle(0)};
   peer.send_damaged_fpdu(peer.next_send(a.encode(damaged)));
@@ -175,7 +175,7 @@ void pad_octets(Scene& s) {
   store.head = {.request_id = 0x2222'2222'2222'2222, .handle = a.handle(0)};
   store.body.source.length = 1;
   store.body.inline_data = Octets(data);
-  a.peer().send_fpdu(a.peer().next_send(a.encode(store)), std::byte{0xA5});
+  a.raw().send_fpdu(a.raw().next_send(a.encode(store)), std::byte{0xA5});
   a.await(store.head.request_id);
   s.expect(completes("RFC5044-4.1-03", a.index(), store.head.request_id, Status::success));
 }

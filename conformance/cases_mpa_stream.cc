@@ -47,16 +47,16 @@ void split_trailer(Scene& s) {
   for (const std::size_t from_end : {std::size_t{6}, mpa::kCrcSize, std::size_t{2}}) {
     Session& a = s.session();
     if (s.stopped()) return;
-    a.peer().make_no_allowances();
+    a.raw().make_no_allowances();
     wire::AllocStore store;
     store.head = {.request_id = 0x3333'3333'0000'0000 + from_end, .handle = a.handle(0)};
     store.body.source.length = 1;
     store.body.inline_data = Octets(data);
-    const auto fpdu = RawPeer::framed(a.peer().next_send(a.encode(store)));
+    const auto fpdu = RawPeer::framed(a.raw().next_send(a.encode(store)));
     const Octets octets(fpdu);
-    a.peer().send(octets.first(octets.size() - from_end));
+    a.raw().send(octets.first(octets.size() - from_end));
     std::this_thread::sleep_for(kApart);
-    a.peer().send(octets.last(from_end));
+    a.raw().send(octets.last(from_end));
     a.await(store.head.request_id);
     s.expect(completes("RFC5044-5.1-03", a.index(), store.head.request_id, Status::success));
   }
@@ -101,9 +101,9 @@ void look_for_early_octets(Scene& s, RawPeer& peer, const std::vector<std::byte>
   peer.send(octets.first(octets.size() - mpa::kCrcSize));
   std::this_thread::sleep_for(kApart);
   const ExposedBuffer& sink = other.peer().expose(64);
-  other.peer().send_fpdu(
-      other.peer().next_read_request({sink.stag, sink.tagged_offset, 16, read.sink_stag, read.sink_to}));
-  other.peer().pump([&] { return other.peer().ended() || other.peer().read_responses() > 0; });
+  other.raw().send_fpdu(
+      other.raw().next_read_request({sink.stag, sink.tagged_offset, 16, read.sink_stag, read.sink_to}));
+  other.peer().pump([&] { return other.peer().ended() || other.raw().read_responses() > 0; });
   s.expect(reveals_nothing_of("RFC5044-3-06", other.index(), {data.begin(), data.begin() + 16}));
   peer.send(octets.last(mpa::kCrcSize));
 }
@@ -121,12 +121,12 @@ void nothing_placed_before_crc(Scene& s) {
   a.await(a.free(handle));  // what an earlier run may have left there
   bind_block(s, a, handle, data, false);
   if (s.stopped()) return;
-  a.peer().hold_reads(true);
+  a.raw().hold_reads(true);
   const RequestId id = a.store(handle, a.peer().expose(data.size()), {});
-  s.need(a.peer().pump([&] { return !a.peer().pending_reads().empty(); }),
+  s.need(a.peer().pump([&] { return !a.raw().pending_reads().empty(); }),
          "the target did not ask for the data of the store");
   if (s.stopped()) return;
-  look_for_early_octets(s, a.peer(), pattern(84, data.size()));
+  look_for_early_octets(s, a.raw(), pattern(84, data.size()));
   if (s.stopped()) return;
   a.peer().wait_for_end();
   s.expect(terminates("RFC5044-4.4-11", a.index(), {{2, 0, 0x02}}));

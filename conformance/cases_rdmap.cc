@@ -14,7 +14,7 @@ void version(Scene& s) {
   Session& a = working_session(s);
   if (s.stopped()) return;
   const Bait wrong = bait(a);
-  auto header = rdmap::make_untagged(Opcode::send, a.peer().next_msn());
+  auto header = rdmap::make_untagged(Opcode::send, a.raw().next_msn());
   header.rsvdulp = rdmap::encode_control({2, 0, static_cast<std::uint8_t>(Opcode::send)});
   provoke(s, a, "RFC5040-7.2-03", ulpdu(header, wrong.octets), {{0, 2, 0x05}});
   s.expect(stays_unanswered("RFC5040-7.2-03", a.index(), wrong.id));
@@ -25,7 +25,7 @@ void opcode(Scene& s) {
   Session& a = working_session(s);
   if (s.stopped()) return;
   const Bait wrong = bait(a);
-  auto header = rdmap::make_untagged(Opcode::send, a.peer().next_msn());
+  auto header = rdmap::make_untagged(Opcode::send, a.raw().next_msn());
   header.rsvdulp = rdmap::encode_control({rdmap::kVersion, 0, 0xC});
   provoke(s, a, "RFC5040-7.2-02", ulpdu(header, wrong.octets), {{0, 2, 0x06}});
   s.expect(stays_unanswered("RFC5040-7.2-02", a.index(), wrong.id));
@@ -37,7 +37,7 @@ void read_unknown_stag(Scene& s) {
   if (s.stopped()) return;
   const ExposedBuffer& sink = a.peer().expose(64);
   const rdmap::ReadRequest request{sink.stag, sink.tagged_offset, 64, 0xDEAD'BEEF, 0x1000};
-  const auto bad = a.peer().next_read_request(request);
+  const auto bad = a.raw().next_read_request(request);
   provoke(s, a, "RFC5040-7.2-06", bad, {{0, 1, 0x00}});
   s.expect(answers_no_read("RFC5040-7.2-06", a.index()));
   s.expect(copies_headers("RFC5040-7.1-04", a.index(), header_of(bad), to_vector(rdmap::encode(request))));
@@ -47,7 +47,7 @@ void read_without_right(Scene& s) {
   s.stimulus("a Read Request for the sink of the target's own Read, which nobody was given for reading");
   Session& a = s.session();
   if (s.stopped()) return;
-  RawPeer& peer = a.peer();
+  RawPeer& peer = a.raw();
   peer.hold_reads(true);
   a.alloc_store(a.handle(0), peer.expose(2048), {});
   s.need(peer.pump([&] { return !peer.pending_reads().empty(); }),
@@ -68,8 +68,8 @@ void read_on_queue_0(Scene& s) {
   if (s.stopped()) return;
   auto header = rdmap::make_untagged(Opcode::read_request, 1);
   header.queue_number = 0;
-  a.peer().send_fpdu(ulpdu(header, rdmap::encode(rdmap::ReadRequest{0x7654'3210, 0x77, 0, 0, 0})));
-  a.peer().pump([&] { return a.peer().ended() || a.peer().read_responses() > 0; });
+  a.raw().send_fpdu(ulpdu(header, rdmap::encode(rdmap::ReadRequest{0x7654'3210, 0x77, 0, 0, 0})));
+  a.peer().pump([&] { return a.peer().ended() || a.raw().read_responses() > 0; });
   s.expect(terminates("RFC5040-5.2.1-03", a.index(), {{0, 2, 0x06}, {1, 2, 0x01}},
                       {{1, 2, 0x03}, {0, 2, 0xFF}, {0, 1, 0x00}}));
   s.expect(answers_no_read("RFC5040-5.2.1-03", a.index()));
@@ -79,9 +79,9 @@ void terminate_layout(Scene& s) {
   s.stimulus("a Send on queue number 77");
   Session& a = working_session(s);
   if (s.stopped()) return;
-  auto header = rdmap::make_untagged(Opcode::send, a.peer().next_msn());
+  auto header = rdmap::make_untagged(Opcode::send, a.raw().next_msn());
   header.queue_number = 77;
-  a.peer().send_fpdu(ulpdu(header, bait(a).octets));
+  a.raw().send_fpdu(ulpdu(header, bait(a).octets));
   a.peer().wait_for_end();
   s.expect(terminates_with_octets("RFC5040-4.8-01", a.index(), 0x1201'C000));
 }
@@ -90,8 +90,8 @@ void empty_read(Scene& s) {
   s.stimulus("a Read Request for no octets of a made-up STag, and a request behind it");
   Session& a = working_session(s);
   if (s.stopped()) return;
-  a.peer().send_fpdu(a.peer().next_read_request({0x7654'3210, 0x77, 0, 0xDEAD'BEEF, ~std::uint64_t{0}}));
-  a.peer().pump([&] { return a.peer().read_responses() > 0; });
+  a.raw().send_fpdu(a.raw().next_read_request({0x7654'3210, 0x77, 0, 0xDEAD'BEEF, ~std::uint64_t{0}}));
+  a.peer().pump([&] { return a.raw().read_responses() > 0; });
   const RequestId behind = a.free(a.handle(1));
   a.await(behind);
   s.expect(answers_empty_reads("RFC5040-5.2.1-09", a.index(), 1));
@@ -117,7 +117,7 @@ void invalidate_unknown_stag(Scene& s) {
   Session& a = working_session(s);
   if (s.stopped()) return;
   const Bait wrong = bait(a);
-  const auto bad = a.peer().next_send(wrong.octets, 0xDEAD'BEEF);
+  const auto bad = a.raw().next_send(wrong.octets, 0xDEAD'BEEF);
   provoke(s, a, "RFC5040-7.2-04", bad, {{0, 1, 0x09}, {0, 2, 0x09}}, {{0, 1, 0x00}});
   s.expect(stays_unanswered("RFC5040-7.2-04", a.index(), wrong.id));
 }
@@ -127,15 +127,15 @@ void first_error_is_told(Scene& s) {
   Session& a = working_session(s);
   if (s.stopped()) return;
   const Bait wrong = bait(a);
-  auto first = rdmap::make_untagged(Opcode::send, a.peer().next_msn());
+  auto first = rdmap::make_untagged(Opcode::send, a.raw().next_msn());
   first.queue_number = 77;
-  auto second = rdmap::make_untagged(Opcode::send, a.peer().next_msn());
+  auto second = rdmap::make_untagged(Opcode::send, a.raw().next_msn());
   second.rsvdulp = rdmap::encode_control({3, 0, static_cast<std::uint8_t>(Opcode::send)});
   const auto bad = ulpdu(first, wrong.octets);
   auto both = RawPeer::framed(bad);
   const auto behind = RawPeer::framed(ulpdu(second, wrong.octets));
   both.insert(both.end(), behind.begin(), behind.end());
-  a.peer().send(both);
+  a.raw().send(both);
   a.peer().wait_for_end();
   s.expect(terminates("RFC5040-7.1-05", a.index(), {{1, 2, 0x01}}));
   s.expect(copies_headers("RFC5040-7.1-05", a.index(), header_of(bad)));
@@ -146,8 +146,8 @@ void reads_after_error(Scene& s) {
   s.stimulus("an RDMA Write to a made-up STag, and behind it a Read Request of no octets and a request");
   Session& a = working_session(s);
   if (s.stopped()) return;
-  a.peer().send_fpdu(tagged_ulpdu(Opcode::rdma_write, 0xDEAD'BEEF, 0, pattern(95, 8)));
-  a.peer().send_fpdu(a.peer().next_read_request({0x7654'3210, 0, 0, 0, 0}));
+  a.raw().send_fpdu(tagged_ulpdu(Opcode::rdma_write, 0xDEAD'BEEF, 0, pattern(95, 8)));
+  a.raw().send_fpdu(a.raw().next_read_request({0x7654'3210, 0, 0, 0, 0}));
   const RequestId behind = a.free(a.handle(1));
   a.peer().wait_for_end();
   s.expect(terminates("RFC5040-7-01", a.index(), {{1, 1, 0x00}}));
@@ -160,7 +160,7 @@ void terminate_received(Scene& s) {
   Session& a = working_session(s);
   if (s.stopped()) return;
   const std::vector<std::byte> control(rdmap::kTerminateControlSize);
-  a.peer().send_fpdu(ulpdu(rdmap::make_untagged(Opcode::terminate, 1), control));
+  a.raw().send_fpdu(ulpdu(rdmap::make_untagged(Opcode::terminate, 1), control));
   a.peer().wait_for_end();
   s.expect(disconnects("RFC5040-5.4-03", a.index(), true));
 }
@@ -170,9 +170,9 @@ void reserved_bits(Scene& s) {
   Session& a = working_session(s);
   if (s.stopped()) return;
   const Bait request = bait(a);
-  auto segment = a.peer().next_send(request.octets);
+  auto segment = a.raw().next_send(request.octets);
   segment[1] |= static_cast<std::byte>(rdmap::kReservedMask);
-  a.peer().send_fpdu(segment);
+  a.raw().send_fpdu(segment);
   a.await(request.id);
   s.expect(refuses("RFC5040-4.1-06", a.index(), request.id, Status::not_bound));
 }

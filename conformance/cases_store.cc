@@ -110,12 +110,12 @@ void completes_late(Scene& s) {
   Session& a = s.session();
   bind_block(s, a, a.handle(0), pattern(32, 64), false);
   if (s.stopped()) return;
-  a.peer().hold_reads(true);
+  a.raw().hold_reads(true);
   const RequestId id = a.store(a.handle(0), source_with(a, pattern(33, 2000)), {});
-  a.peer().pump([&] { return !a.peer().pending_reads().empty(); });
+  a.peer().pump([&] { return !a.raw().pending_reads().empty(); });
   a.await(a.load(a.handle(1), a.peer().expose(16)));  // a fence: what the target had to say has been said
-  a.peer().hold_reads(false);
-  a.peer().answer_reads();
+  a.raw().hold_reads(false);
+  a.raw().answer_reads();
   a.await(id);
   s.expect(completes("KBTP-6.2-06", a.index(), id, Status::success));
   s.expect(completes_after_reading("KBTP-6.2-06", a.index(), id));
@@ -125,15 +125,15 @@ void sink_is_closed(Scene& s) {
   s.stimulus("an RDMA Write to the sink STag of the target's open Read");
   Session& a = s.session();
   if (s.stopped()) return;
-  a.peer().hold_reads(true);
+  a.raw().hold_reads(true);
   const RequestId id = a.alloc_store(a.handle(0), source_with(a, pattern(34, 512)), {});
-  const bool asked = a.peer().pump([&] { return !a.peer().pending_reads().empty(); });
+  const bool asked = a.peer().pump([&] { return !a.raw().pending_reads().empty(); });
   s.need(asked, "the target did not ask for the data of the store");
   if (s.stopped()) return;
-  const rdmap::ReadRequest read = a.peer().pending_reads().front();
+  const rdmap::ReadRequest read = a.raw().pending_reads().front();
   const auto ulpdu = tagged_ulpdu(rdmap::Opcode::rdma_write, read.sink_stag, read.sink_to, pattern(35, 16));
-  a.peer().send_fpdu(ulpdu);
-  a.peer().answer_reads();
+  a.raw().send_fpdu(ulpdu);
+  a.raw().answer_reads();
   a.peer().wait_for_end();
   s.expect(terminates("G-52", a.index(), {{1, 1, 0x00}}, {{0, 1, 0x02}, {1, 1, 0x02}}));
   s.expect(stays_unanswered("G-52", a.index(), id));
@@ -173,12 +173,14 @@ std::vector<Case> store() {
        {"KBTP-6.2-06"},
        Capability::none,
        "no COMPLETION before the data is there",
-       completes_late},
+       completes_late,
+       Player::raw_peer},
       {"kbtp.store.sink-is-closed",
        {"G-52"},
        Capability::none,
        "the sink of a Read takes the Read Response only",
-       sink_is_closed},
+       sink_is_closed,
+       Player::raw_peer},
   };
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "conformance/events_ib.h"
 #include "pcap/iwarp_stream.h"
 #include "pcap/trace.h"
 
@@ -36,9 +37,15 @@ std::optional<Event> translate(const trace::Event& from, ConnectionIndex connect
 EventList events_from_capture(std::span<const trace::Frame> frames, std::span<const std::uint16_t> ports) {
   EventList out;
   for (const trace::Connection& connection : trace::decode_trace(frames).connections) {
-    const auto port = std::ranges::find(ports, connection.client.port);
+    const bool tcp = connection.transport == trace::Transport::tcp;
+    const std::optional<std::uint16_t> told = tcp ? connection.client.port : source_port_of(connection);
+    const auto port = told ? std::ranges::find(ports, *told) : ports.end();
     if (port == ports.end()) continue;
     const auto index = static_cast<ConnectionIndex>(port - ports.begin());
+    if (!tcp) {
+      append_ib_events(connection, index, out);
+      continue;
+    }
     for (const trace::Event& event : connection.events) {
       if (event.as<trace::Missing>() != nullptr) out.octets_missing = true;
       if (auto translated = translate(event, index)) out.events.push_back(std::move(*translated));

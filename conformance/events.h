@@ -18,7 +18,8 @@ struct EventList {
   bool octets_missing = false;  ///< the capture lacks octets of a connection
 };
 
-/// `ports` are the suite's local ports by ConnectionIndex. Connections of other ports are left out.
+/// `ports` are the suite's local ports by ConnectionIndex: of TCP, or what a REQ of the Communication Manager
+/// tells. Connections of other ports are left out.
 [[nodiscard]] EventList events_from_capture(std::span<const trace::Frame> frames,
                                             std::span<const std::uint16_t> ports);
 

@@ -5,9 +5,11 @@
 #include <cstring>
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <mutex>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <set>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <thread>
@@ -28,6 +30,14 @@ namespace {
 constexpr std::size_t kSegmentPayload = 8192;  // of the Read Responses that the suite sends
 
 std::string errno_text() { return std::strerror(errno); }
+
+/// Whether this process connects from `port` for the first time.
+bool first_use(std::uint16_t port) {
+  static std::mutex mutex;
+  static std::set<std::uint16_t> used;
+  const std::scoped_lock lock(mutex);
+  return used.insert(port).second;
+}
 
 /// The local address from which `target` is reached, port 0: what a datagram socket picks.
 Result<SocketAddress> source_for(const SocketAddress& target) {
@@ -65,31 +75,39 @@ Result<std::unique_ptr<RawPeer>> RawPeer::bind_for(const SocketAddress& target,
                                                    const Allowances& allowances) {
   auto source = source_for(target);
   if (!source) return unexpected(source.error());
-  const int socket = ::socket(target.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (socket < 0) return failure("no socket: " + errno_text());
-  const int on = 1;
-  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  socklen_t length = SocketAddress::capacity();
-  if (::bind(socket, source->get(), source->length()) != 0 ||
-      ::getsockname(socket, source->get(), &length) != 0) {
-    const std::string why = errno_text();
+  // A port that was used before would do, but whoever reads the capture of the run takes the two connections
+  // for one: the kernel is asked for another, unless a long run has used them up.
+  constexpr int kTries = 100;
+  for (int tries = 1;; ++tries) {
+    const int socket = ::socket(target.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (socket < 0) return failure("no socket: " + errno_text());
+    const int on = 1;
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    SocketAddress local = *source;
+    socklen_t length = SocketAddress::capacity();
+    if (::bind(socket, local.get(), local.length()) != 0 ||
+        ::getsockname(socket, local.get(), &length) != 0) {
+      const std::string why = errno_text();
+      ::close(socket);
+      return failure("no local port: " + why);
+    }
+    local.set_length(length);
+    if (first_use(local.port()) || tries == kTries)
+      return std::unique_ptr<RawPeer>(new RawPeer(socket, local, target, allowances));
     ::close(socket);
-    return failure("no local port: " + why);
   }
-  source->set_length(length);
-  return std::unique_ptr<RawPeer>(new RawPeer(socket, *source, target, allowances));
 }
 
-std::unique_ptr<RawPeer> RawPeer::dead() {
+std::unique_ptr<RawPeer> RawPeer::dead(std::string why) {
   std::unique_ptr<RawPeer> peer(new RawPeer(-1, {}, {}, {}));
-  peer->ended_ = true;
+  peer->give_up(std::move(why));
   return peer;
 }
 
 RawPeer::RawPeer(int socket, SocketAddress local, SocketAddress target, const Allowances& allowances)
     : socket_(socket), local_(local), target_(target), allowances_(allowances) {}
 
-RawPeer::~RawPeer() { close(); }
+RawPeer::~RawPeer() { RawPeer::close(); }
 
 void RawPeer::give_up(std::string why) {
   ended_ = true;
@@ -117,6 +135,11 @@ bool RawPeer::connect() {
     }
   }
   return true;
+}
+
+bool RawPeer::open(const OnBound& on_bound) {
+  on_bound(local_);
+  return connect();
 }
 
 void RawPeer::note(Side from, Octets octets) {
@@ -205,6 +228,17 @@ std::optional<SetupFrame> RawPeer::start_up(const mpa::StartupFrame& request) {
   return reply_;
 }
 
+bool RawPeer::establish(const mpa::StartupFrame& request) {
+  const auto reply = start_up(request);
+  return reply && !reply->reject;
+}
+
+void RawPeer::send_messages(const std::vector<std::vector<std::byte>>& messages) {
+  std::vector<std::byte> octets;
+  for (const auto& message : messages) append(octets, framed(next_send(message)));
+  write(octets);
+}
+
 void RawPeer::send_fpdu(Octets payload, std::byte pad) {
   std::vector<std::byte> fpdu = mpa::encode_fpdu(payload);
   const auto crc_at = fpdu.size() - mpa::kCrcSize;
@@ -230,7 +264,7 @@ std::vector<std::byte> RawPeer::next_read_request(const rdmap::ReadRequest& requ
   return ulpdu(rdmap::make_untagged(rdmap::Opcode::read_request, read_msn_++), rdmap::encode(request));
 }
 
-ExposedBuffer& RawPeer::expose(std::size_t size) {
+ExposedBuffer& RawPeer::expose(std::size_t size, Revocable /*revocable*/) {
   ExposedBuffer& buffer = buffers_.emplace_back();
   buffer.stag = random_u32();
   buffer.tagged_offset = (random_u64() >> 8) & ~std::uint64_t{0xFFF};

@@ -2,9 +2,6 @@
 // of sessions; what it sends may be wrong in any way. So that a case can bring a target to an interesting
 // point it also keeps a small responder: it answers the target's RDMA Reads out of buffers that it exposes
 // and takes its Writes into them.
-//
-// One thread. Nothing blocks for longer than its deadline. Once the connection is gone every function does
-// nothing, so that a case need not ask at each step.
 
 #pragma once
 
@@ -20,6 +17,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "conformance/evidence.h"
+#include "conformance/peer.h"
 #include "conformance/profile.h"
 #include "rdmap_binding/ddp/segment.h"
 #include "rdmap_binding/mpa/fpdu.h"
@@ -29,16 +27,6 @@
 #include "rdmap_binding/rdmap/segment.h"
 
 namespace kbtp::conformance {
-
-/// Memory of the suite that the target may read or write: `octets` between two guards of kGuard octets.
-struct ExposedBuffer {
-  static constexpr std::size_t kGuard = 64;
-  std::uint32_t stag = 0;
-  std::uint64_t tagged_offset = 0;  ///< of the first octet behind the front guard
-  std::vector<std::byte> storage;   ///< guard, octets, guard
-  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(storage.size() - 2 * kGuard); }
-  [[nodiscard]] MutableOctets octets() { return MutableOctets(storage).subspan(kGuard, size()); }
-};
 
 /// What one side said, in the order in which the suite saw it: the record that `--capture none` judges from.
 struct RecordEntry {
@@ -58,20 +46,21 @@ struct RecordEntry {
 /// Header and payload of any segment.
 [[nodiscard]] std::vector<std::byte> ulpdu(const ddp::Header& header, Octets payload);
 
-class RawPeer {
+class RawPeer final : public Peer {
  public:
   /// A socket bound to a local port of its own, not yet connected: a capture can be told of the port first.
   [[nodiscard]] static Result<std::unique_ptr<RawPeer>> bind_for(const SocketAddress& target,
                                                                  const Allowances& allowances = {});
-  /// One that never had a connection.
-  [[nodiscard]] static std::unique_ptr<RawPeer> dead();
-  ~RawPeer();
+  /// One that never had a connection, and why.
+  [[nodiscard]] static std::unique_ptr<RawPeer> dead(std::string why);
+  ~RawPeer() override;
   RawPeer(const RawPeer&) = delete;
   RawPeer& operator=(const RawPeer&) = delete;
 
   [[nodiscard]] const SocketAddress& local() const { return local_; }
   /// The TCP connection; false with trouble() when it cannot be had.
   [[nodiscard]] bool connect();
+  [[nodiscard]] bool open(const OnBound& on_bound) override;
 
   // Octets
   // -----------------------------------------------------------------------------------------------------
@@ -82,15 +71,16 @@ class RawPeer {
   /// Each octet in a TCP segment of its own (TCP_NODELAY, one write each).
   void send_one_by_one(Octets octets);
   /// FIN; receiving goes on.
-  void finish();
+  void finish() override;
   /// Closes for good.
-  void close();
+  void close() override;
 
   // Set-up
   // -----------------------------------------------------------------------------------------------------
 
   /// Sends the Request and waits for the Reply; the Reply's frame, or nothing (close, garbage, no answer).
   std::optional<SetupFrame> start_up(const mpa::StartupFrame& request);
+  [[nodiscard]] bool establish(const mpa::StartupFrame& request) override;
   /// A Reply has come.
   [[nodiscard]] bool in_operation() const { return reply_.has_value(); }
 
@@ -105,6 +95,8 @@ class RawPeer {
   /// The ULPDU of the next Send, counted on queue 0. `invalidate` makes it a Send with Invalidate.
   [[nodiscard]] std::vector<std::byte> next_send(Octets payload,
                                                  std::optional<std::uint32_t> invalidate = std::nullopt);
+  /// All in one write.
+  void send_messages(const std::vector<std::vector<std::byte>>& messages) override;
   /// The ULPDU of the next Read Request, counted on queue 1.
   [[nodiscard]] std::vector<std::byte> next_read_request(const rdmap::ReadRequest& request);
   /// The MSN that the next Send will have.
@@ -113,7 +105,7 @@ class RawPeer {
   // Memory
   // -----------------------------------------------------------------------------------------------------
 
-  ExposedBuffer& expose(std::size_t size);
+  [[nodiscard]] ExposedBuffer& expose(std::size_t size, Revocable revocable = Revocable::no) override;
   /// While held, Read Requests of the target wait in pending_reads().
   void hold_reads(bool hold) { hold_reads_ = hold; }
   [[nodiscard]] const std::deque<rdmap::ReadRequest>& pending_reads() const { return pending_reads_; }
@@ -123,23 +115,16 @@ class RawPeer {
   // What came
   // --------------------------------------------------------------------------------------------------
 
-  /// Handles what arrives until `done` says so, the target ends the connection, or the deadline passes.
-  /// Returns what `done` says in the end.
-  bool pump(const std::function<bool()>& done, Duration patience);
-  bool pump(const std::function<bool()>& done) { return pump(done, allowances_.patience); }
-  /// Waits until the target has ended the connection.
-  bool wait_for_end() {
-    return pump([this] { return ended_; });
-  }
-  /// Messages of the Send family, in the order received; whoever takes one may remove it.
-  [[nodiscard]] std::deque<std::vector<std::byte>>& messages() { return messages_; }
-  [[nodiscard]] bool ended() const { return ended_; }
+  using Peer::pump;
+  bool pump(const std::function<bool()>& done, Duration patience) override;
+  [[nodiscard]] std::deque<std::vector<std::byte>>& messages() override { return messages_; }
+  [[nodiscard]] bool ended() const override { return ended_; }
   [[nodiscard]] std::size_t read_responses() const { return read_responses_; }
-  /// Why the connection is of no use, in words; empty when it is.
-  [[nodiscard]] const std::string& trouble() const { return trouble_; }
+  [[nodiscard]] const std::string& trouble() const override { return trouble_; }
   [[nodiscard]] const std::vector<RecordEntry>& record() const { return record_; }
 
  private:
+  [[nodiscard]] Duration patience() const override { return allowances_.patience; }
   RawPeer(int socket, SocketAddress local, SocketAddress target, const Allowances& allowances);
   void give_up(std::string why);
   void receive_some(Duration patience);

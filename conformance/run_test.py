@@ -93,6 +93,11 @@ def wrong_ways():
     expect(kbtp("run", "--only", "nothing.*").returncode == 2, "a selection that selects nothing ends with 2")
     unknown = kbtp("explain", "KBTP-6.1-3")
     expect(unknown.returncode == 2 and "KBTP-6.1-03" in unknown.stderr, "an unknown rule ends with 2 and near matches")
+    for words, why in ((["--transport", "verbs"], "--target"),
+                       (["--transport", "verbs", "--target", "127.0.0.1:1", "--capture", "none"], "--capture"),
+                       (["--device", "rxe0"], "--transport verbs"), (["--over", "rxe", "--transport", "verbs"], "--transport")):
+        ended = kbtp("run", *words)
+        expect(ended.returncode == 2 and why in ended.stderr, f"{words} end with 2: {ended.stderr}")
     known = kbtp("explain", "kbtp-6.1-03")
     expect(known.returncode == 0 and "How it is tested" in known.stdout, "explain")
     listed = kbtp("list")

@@ -42,15 +42,10 @@ struct Control {
 Control play_control(const Surroundings& surroundings, ConnectionIndex index,
                      const Scene::OnBound& on_bound) {
   Control control;
-  auto peer = RawPeer::bind_for(surroundings.target, surroundings.profile.allowances);
-  if (!peer) {
-    control.why = peer.error().text;
-    return control;
-  }
-  on_bound((*peer)->local());
-  control.session = std::make_unique<Session>(std::move(*peer), index, surroundings.profile.assignment);
+  control.session =
+      std::make_unique<Session>(make_peer(surroundings), index, surroundings.profile.assignment);
   Session& session = *control.session;
-  if (!session.peer().connect()) {
+  if (!session.peer().open(on_bound)) {
     control.why = session.peer().trouble();
     return control;
   }
@@ -88,12 +83,13 @@ std::string fault_of(const Control& control, const Evidence& evidence) {
   return "";
 }
 
-std::string filter_for(const CaseResult& result, std::size_t case_connections) {
+std::string filter_for(const CaseResult& result, std::size_t case_connections, bool roce) {
   std::vector<std::string> ports;
   for (std::size_t i = 0; i < case_connections && i < result.ports.size(); ++i)
     ports.push_back(fmt::format("tcp.port == {}", result.ports[i]));
   if (ports.empty()) return "";
   std::string filter = ports.size() == 1 ? ports[0] : fmt::format("({})", fmt::join(ports, " or "));
+  if (roce) filter = "infiniband";
   std::set<std::uint64_t> frames;
   for (const Check& check : result.checks)
     frames.insert(check.finding.frames.begin(), check.finding.frames.end());
@@ -108,13 +104,13 @@ class Runner {
       : plan_(plan),
         capture_(std::move(capture)),
         max_inline_(max_inline),
-        surroundings_{.target = plan.target, .profile = plan.profile} {}
+        surroundings_{.target = plan.target, .profile = plan.profile, .provider = plan.provider} {}
 
   CaseResult run(const Case& one) {
     const TimePoint start = Clock::now();
     CaseResult result;
     result.about = &one;
-    if (const std::string lacks = missing_capability(one.needs); !lacks.empty()) {
+    if (const std::string lacks = what_lacks(one); !lacks.empty()) {
       result.state = State::skip;
       result.why = lacks;
     } else {
@@ -143,8 +139,10 @@ class Runner {
     }
   }
 
-  std::string missing_capability(Capability needs) const {
-    switch (needs) {
+  std::string what_lacks(const Case& one) const {
+    if (one.player == Player::raw_peer && plan_.provider != nullptr)
+      return "the case needs a raw iWARP peer, and this run speaks through an RDMA device";
+    switch (one.needs) {
       case Capability::none:
         return "";
       case Capability::inline_data:
@@ -170,7 +168,7 @@ class Runner {
     std::unique_ptr<trace::CaseCapture> capturing = capture_ ? capture_->begin_case() : nullptr;
     const Scene::OnBound on_bound = [&](const SocketAddress& local) {
       result.ports.push_back(local.port());
-      if (capturing) capturing->add_local(local);
+      if (capturing && local.length() != 0) capturing->add_local(local);
     };
     Scene scene(surroundings_, on_bound);
     one.play(scene);
@@ -203,12 +201,12 @@ class Runner {
     for (const Expectation& expectation : scene.expectations())
       result.checks.push_back({expectation.rule, expectation.expected, expectation.judge(evidence)});
     judge(scene, circumstances, fault, result);
-    if (capturing) result.display_filter = filter_for(result, connections);
+    if (capturing) result.display_filter = filter_for(result, connections, plan_.provider != nullptr);
     return circumstances.whole || !trace_.complete;
   }
 
   static void append(EventList& list, Session& session) {
-    auto events = events_from_record(session.peer().record(), session.index());
+    auto events = events_from_record(session.raw().record(), session.index());
     list.events.insert(list.events.end(), std::make_move_iterator(events.begin()),
                        std::make_move_iterator(events.end()));
   }
@@ -244,6 +242,7 @@ Result<std::unique_ptr<trace::LiveCapture>> open_capture(const Plan& plan) {
   trace::LiveCapture::Options options;
   options.interface = plan.interface;
   options.ports = {plan.target.port()};
+  options.roce = plan.provider != nullptr;
   if (plan.interface != "lo" || plan.target.family() == AF_INET6) options.fence_to = plan.target;
   auto capture = trace::LiveCapture::open(options);
   if (!capture) return failure(capture.error().text);
@@ -253,9 +252,9 @@ Result<std::unique_ptr<trace::LiveCapture>> open_capture(const Plan& plan) {
 /// Whether there is a KBTP target at all, and the capture sees it; how much it takes inline.
 Result<std::uint32_t> greet(const Plan& plan, trace::LiveCapture* capture) {
   const auto capturing = capture != nullptr ? capture->begin_case() : nullptr;
-  const Surroundings surroundings{.target = plan.target, .profile = plan.profile};
+  const Surroundings surroundings{.target = plan.target, .profile = plan.profile, .provider = plan.provider};
   Control control = play_control(surroundings, 0, [&](const SocketAddress& local) {
-    if (capturing) capturing->add_local(local);
+    if (capturing && local.length() != 0) capturing->add_local(local);
   });
   if (!control.why.empty()) return failure(plan.target.to_string() + " does not serve: " + control.why);
   const std::uint32_t max_inline = control.session->ack().max_inline;

@@ -29,6 +29,8 @@ struct Plan {
   std::function<void()> revive = {};
   std::string directory;  ///< of the report; made if need be
   std::string interface;  ///< to capture on; empty: judge from the suite's own record
+  /// Through which the suite speaks, over RoCEv2; then it needs an interface. Null: raw iWARP. Not owned.
+  rdma::Provider* provider = nullptr;
 };
 
 /// The cases that a plan selects.

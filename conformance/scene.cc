@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "conformance/provider_peer.h"
+
 namespace kbtp::conformance {
 
 std::string_view to_string(Grade grade) {
@@ -53,22 +55,27 @@ void Scene::stop(State state, std::string why) {
   why_ = std::move(why);
 }
 
+std::unique_ptr<Peer> make_peer(const Surroundings& surroundings) {
+  const Allowances& allowances = surroundings.profile.allowances;
+  if (surroundings.provider != nullptr)
+    return std::make_unique<ProviderPeer>(*surroundings.provider, surroundings.target, allowances);
+  auto bound = RawPeer::bind_for(surroundings.target, allowances);
+  return bound ? std::move(*bound) : RawPeer::dead(bound.error().text);
+}
+
 Session& Scene::connection() {
-  auto peer = RawPeer::bind_for(surroundings_.target, surroundings_.profile.allowances);
-  std::unique_ptr<RawPeer> opened;
-  if (peer) {
-    opened = std::move(*peer);
-    on_bound_(opened->local());
-    if (!stopped() && !opened->connect()) stop(State::setup_error, opened->trouble());
-  } else {
-    stop(State::setup_error, peer.error().text);
-    opened = RawPeer::dead();
+  auto peer = make_peer(surroundings_);
+  if (stopped()) {
+    on_bound_({});
+    peer->close();
+  } else if (!peer->open(on_bound_)) {
+    stop(State::setup_error, peer->trouble());
   }
-  return sessions_.emplace_back(std::move(opened), static_cast<ConnectionIndex>(sessions_.size()),
+  return sessions_.emplace_back(std::move(peer), static_cast<ConnectionIndex>(sessions_.size()),
                                 surroundings_.profile.assignment);
 }
 
-RawPeer& Scene::raw() { return connection().peer(); }
+RawPeer& Scene::raw() { return connection().raw(); }
 
 Session& Scene::session(SessionOptions options) {
   const Profile& profile = surroundings_.profile;

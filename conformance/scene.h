@@ -15,6 +15,7 @@
 #include "conformance/judge.h"
 #include "conformance/profile.h"
 #include "conformance/session.h"
+#include "proto/rdma/provider.h"
 
 namespace kbtp::conformance {
 
@@ -37,15 +38,18 @@ inline constexpr std::size_t kStateCount = 9;
 struct Surroundings {
   SocketAddress target;
   Profile profile;
+  rdma::Provider* provider = nullptr;  ///< through which the suite speaks; null: raw iWARP. Not owned
 };
+
+/// A peer for the next connection, not yet open; with trouble() when there can be none.
+[[nodiscard]] std::unique_ptr<Peer> make_peer(const Surroundings& surroundings);
 
 class Scene {
  public:
-  /// `on_bound` is told of each local port before the connection is opened.
-  using OnBound = std::function<void(const SocketAddress& local)>;
+  using OnBound = Peer::OnBound;
   Scene(const Surroundings& surroundings, OnBound on_bound);
 
-  /// A TCP connection and nothing on it; the Session can be opened later.
+  /// A connection and nothing on it; the Session can be opened later.
   Session& connection();
   [[nodiscard]] RawPeer& raw();
   /// The index of the connection opened last.

@@ -33,13 +33,15 @@ std::vector<std::byte> pattern(std::uint32_t seed, std::size_t size) {
   return out;
 }
 
-Session::Session(std::unique_ptr<RawPeer> peer, ConnectionIndex index, wire::Assignment assignment)
-    : peer_(std::move(peer)), index_(index), assignment_(assignment) {}
+Session::Session(std::unique_ptr<Peer> peer, ConnectionIndex index, wire::Assignment assignment)
+    : peer_(std::move(peer)),
+      raw_(dynamic_cast<RawPeer*>(peer_.get())),
+      index_(index),
+      assignment_(assignment) {}
 
 bool Session::open(const SessionOptions& options) {
   small_ids_ = options.small_ids;
-  const auto reply = peer_->start_up(options.request);
-  if (!reply || reply->reject) {
+  if (!peer_->establish(options.request)) {
     why_ = peer_->trouble();
     return false;
   }
@@ -137,10 +139,9 @@ RequestId Session::free(std::uint64_t handle, std::uint16_t generation) {
 }
 
 RequestId Session::bind_and_free(std::uint64_t handle, std::uint32_t pairs) {
-  std::vector<std::byte> octets;
+  std::vector<std::vector<std::byte>> messages;
   const auto add = [&](const wire::Request& request) {
-    const auto fpdu = RawPeer::framed(peer_->next_send(encode(request)));
-    octets.insert(octets.end(), fpdu.begin(), fpdu.end());
+    messages.push_back(encode(request));
     return wire::head(request).request_id;
   };
   RequestId last = 0;
@@ -150,7 +151,7 @@ RequestId Session::bind_and_free(std::uint64_t handle, std::uint32_t pairs) {
     free.head = {.request_id = fresh_id(), .handle = handle};
     last = add(free);
   }
-  peer_->send(octets);
+  peer_->send_messages(messages);
   return last;
 }
 

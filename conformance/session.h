@@ -1,5 +1,5 @@
-// A KBTP session over a RawPeer: requests by name, Request IDs at random, completions by Request ID. What it
-// says is well formed; a case that wants otherwise builds octets and sends them through peer().
+// A KBTP session over a Peer: requests by name, Request IDs at random, completions by Request ID. What it
+// says is well formed; a case that wants otherwise builds octets and sends them through peer() or raw().
 
 #pragma once
 
@@ -38,13 +38,15 @@ struct SessionOptions {
 
 class Session {
  public:
-  Session(std::unique_ptr<RawPeer> peer, ConnectionIndex index, wire::Assignment assignment);
+  Session(std::unique_ptr<Peer> peer, ConnectionIndex index, wire::Assignment assignment);
 
   /// Set-up and HELLO; false with why() when there is no session.
   bool open(const SessionOptions& options);
   [[nodiscard]] const std::string& why() const { return why_; }
 
-  [[nodiscard]] RawPeer& peer() { return *peer_; }
+  [[nodiscard]] Peer& peer() { return *peer_; }
+  /// Only in cases whose Player is raw_peer: there is no RawPeer below others.
+  [[nodiscard]] RawPeer& raw() { return *raw_; }
   [[nodiscard]] ConnectionIndex index() const { return index_; }
   [[nodiscard]] const wire::HelloAck& ack() const { return ack_; }
   /// The i-th handle of the own range.
@@ -77,7 +79,7 @@ class Session {
   RequestId bind_and_free(std::uint64_t handle, std::uint32_t pairs);
 
   /// Any octets as the next Send.
-  void send_message(Octets message) { peer_->send_fpdu(peer_->next_send(message)); }
+  void send_message(Octets message) { peer_->send_message(message); }
   [[nodiscard]] std::vector<std::byte> encode(const wire::Request& request) const {
     return wire::encode(request, assignment_);
   }
@@ -89,7 +91,8 @@ class Session {
   void take_completions();
   RequestId fresh_id();
 
-  std::unique_ptr<RawPeer> peer_;
+  std::unique_ptr<Peer> peer_;
+  RawPeer* raw_;  ///< the same, if it is one
   ConnectionIndex index_;
   wire::Assignment assignment_;
   wire::HelloAck ack_;

@@ -49,6 +49,16 @@ TEST(Cases, NamesAreUniqueAndRulesAreInTheCatalogue) {
   }
 }
 
+TEST(Cases, ThoseOfTheLowerLayersNeedARawPeer) {
+  for (const Case& one : cases()) {
+    EXPECT_TRUE(one.player == Player::raw_peer || one.name.starts_with("kbtp.")) << one.name;
+  }
+  EXPECT_EQ(find_case("kbtp.load.invalidate")->player, Player::any_peer);
+  EXPECT_EQ(find_case("kbtp.store.completes-late")->player, Player::raw_peer);
+  EXPECT_EQ(needs_text(*find_case("kbtp.load.unbound")), "-");
+  EXPECT_EQ(needs_text(*find_case("mpa.markers")), "raw iWARP peer");
+}
+
 TEST(Catalogue, HasAllOfKbtpsRulesInTheOrderOfTheDraft) {
   std::vector<std::string_view> kbtp;
   for (const Rule& rule : catalogue()) {

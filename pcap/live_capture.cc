@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "pcap/ib_decoder.h"
 #include "pcap/live_handle.h"
 
 namespace kbtp::trace {
@@ -47,8 +48,11 @@ class FileDescriptor {
 
 CaptureError error(CaptureError::Kind kind, std::string text) { return {kind, std::move(text)}; }
 
-std::string filter_text(const std::vector<std::uint16_t>& ports, std::uint16_t fence_port) {
-  std::string text = "(udp port " + std::to_string(fence_port) + ") or (tcp";
+std::string filter_text(const LiveCapture::Options& options, std::uint16_t fence_port) {
+  const std::vector<std::uint16_t>& ports = options.ports;
+  std::string text = "(udp port " + std::to_string(fence_port) + ") or ";
+  if (options.roce) text += "(udp dst port " + std::to_string(kRoceV2Port) + ") or ";
+  text += "(tcp";
   for (std::size_t i = 0; i < ports.size(); ++i)
     text += (i == 0 ? " and (port " : " or port ") + std::to_string(ports[i]);
   return text + (ports.empty() ? ")" : "))");
@@ -83,9 +87,10 @@ struct CaseCapture::Share {
            std::find(flows.begin(), flows.end(), flow) != flows.end();
   }
 
-  void take(const TcpSegment& segment, Frame& frame) {
+  /// `segment`: null for a RoCE packet.
+  void take(const TcpSegment* segment, Frame& frame) {
     const std::lock_guard lock(mutex);
-    if (trace.complete || !wants(segment)) return;
+    if (trace.complete || (segment != nullptr && !wants(*segment))) return;
     if (octets + frame.octets.size() > max_octets) {
       ++trace.not_kept;
       return;
@@ -174,8 +179,9 @@ struct LiveCapture::State {
         for (const auto& share : cases) {
           if (share->fence == number) share->fence_read(dropped.load(std::memory_order_relaxed));
         }
+        return;
       }
-      return;
+      if (!options.roce || udp->destination.port != kRoceV2Port) return;
     }
     Frame frame;
     frame.time_ns = std::int64_t{header.ts.tv_sec} * 1'000'000'000 +
@@ -184,7 +190,7 @@ struct LiveCapture::State {
     frame.wire_length = header.len;
     frame.octets.assign(octets, octets + header.caplen);
     const std::lock_guard lock(mutex);
-    for (const auto& share : cases) share->take(std::get<TcpSegment>(*packet), frame);
+    for (const auto& share : cases) share->take(std::get_if<TcpSegment>(&*packet), frame);
   }
 
   void wake_up() const {
@@ -254,7 +260,7 @@ Expected<std::unique_ptr<LiveCapture>, CaptureError> LiveCapture::open(Options o
   random_octets(state->fence_key);
   if (const std::string why = state->open_fence_socket(); !why.empty())
     return other("cannot open a socket for the fences that end a case's capture: " + why);
-  if (auto set = set_filter(state->live, filter_text(wanted.ports, state->fence_port)); !set)
+  if (auto set = set_filter(state->live, filter_text(wanted, state->fence_port)); !set)
     return unexpected(std::move(set.error()));
 
   state->wake = FileDescriptor(::eventfd(0, EFD_CLOEXEC));

@@ -38,7 +38,7 @@ struct CaptureError {
 
 /// What a case captured.
 struct CaseTrace {
-  std::vector<Frame> frames;   ///< of the case's connections only, numbered from 1
+  std::vector<Frame> frames;   ///< of the case's connections only (and RoCE), numbered from 1
   bool complete = false;       ///< the fence was read: nothing that belongs to the case is missing at its end
   std::uint64_t dropped = 0;   ///< frames that the kernel dropped while the case ran, whoever's they were
   std::uint64_t not_kept = 0;  ///< frames beyond max_case_octets
@@ -80,6 +80,8 @@ class LiveCapture {
     std::string interface = "lo";
     /// TCP ports of interest; frames with neither port among them are filtered out in the kernel. Empty: all.
     std::vector<std::uint16_t> ports;
+    /// RoCEv2 packets too. Their queue pairs are not known before they speak: each is every case's.
+    bool roce = false;
     /// Where fences go: an address that is reached through the interface. Unset: 127.0.0.1, right for "lo".
     SocketAddress fence_to;
     std::size_t buffer_octets = std::size_t{64} << 20;

@@ -210,6 +210,26 @@ TEST_P(LiveCaptureTest, WhatIsMissingIsToldOf) {
   RecordProperty("dropped", std::to_string(trace.dropped));
 }
 
+TEST_P(LiveCaptureTest, RoceIsEveryCasesWhereItIsAskedFor) {
+  const Socket client(::socket(family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const SocketAddress to = loopback(family(), 4791);
+  for (const bool roce : {false, true}) {
+    LiveCapture::Options options;
+    options.ports = {listener_.address().port()};
+    options.roce = roce;
+    auto capture = LiveCapture::open(options);
+    ASSERT_TRUE(capture) << capture.error().text;
+    const auto one = (*capture)->begin_case();
+    const auto other = (*capture)->begin_case();
+    ::sendto(client.fd(), "packet", 6, 0, to.get(), to.length());
+    talk(Socket(family(), true), test::pattern(10));  // a connection that no case has named
+    const CaseTrace trace = one->finish(Clock::now() + 10s);
+    EXPECT_TRUE(trace.whole());
+    EXPECT_EQ(trace.frames.size(), roce ? 1U : 0U);
+    EXPECT_EQ(other->finish(Clock::now() + 10s).frames.size(), trace.frames.size());
+  }
+}
+
 TEST_P(LiveCaptureTest, ACaseMayOutliveTheCapture) {
   const auto share = capture_->begin_case();
   capture_.reset();

@@ -21,7 +21,7 @@ int list_cases(bool coverage) {
   for (const Case& one : conformance::cases()) {
     const Rule* rule = conformance::find_rule(one.rules.front());
     fmt::print("{:<38} {:<9} {:<10} {:<20} {}\n", one.name, rule == nullptr ? "" : to_string(rule->level),
-               rule == nullptr ? "" : rule->role, to_string(one.needs), fmt::join(one.rules, " "));
+               rule == nullptr ? "" : rule->role, needs_text(one), fmt::join(one.rules, " "));
   }
   if (!coverage) return kExitOk;
   std::size_t checked = 0;

@@ -1,5 +1,5 @@
-// `kbtp conform run --over siw`: a target over the kernel's siw in a guest of the lab, the suite on this
-// host.
+// `kbtp conform run --over siw|rxe`: a target over the kernel's siw in a guest of the lab and the suite on
+// this host, or target and suite in two guests that speak RoCE.
 
 #pragma once
 
@@ -18,16 +18,23 @@ struct PeerFiles {
 /// conformance/peers of the source tree that this program was built in, or what was installed beside it.
 [[nodiscard]] Result<PeerFiles> peer_files(const std::string& peer);
 
-/// Boots a guest, starts in it a target over verbs with the configuration `config`, and runs this very
-/// program with `arguments` on the host, where the environment names the target (LAB_GUEST, port 7471) and
-/// the interface (LAB_INTERFACE); logs go to `folder`. Returns the exit status. An error: there is no lab
-/// here, or it cannot run.
-[[nodiscard]] Result<int> run_in_lab(const std::string& device, const std::string& config,
-                                     const std::vector<std::string>& arguments, const std::string& folder);
+/// One run of the suite in the lab. Paths are absolute.
+struct LabRun {
+  std::string report;  ///< folder of the report; what the lab says goes to lab/ in it
+  std::string profile, expect;
+  std::string write_expect;            ///< empty: none is written
+  std::vector<std::string> arguments;  ///< of `kbtp conform run`, as words of a shell command
+};
 
-/// The shell command that makes the guest of run_in_lab() start its target anew.
-inline constexpr const char* kReviveInLab =
-    "for share in \"$LAB_OUT\"/a*/share; do touch \"$share/revive\"; done";
+// Each returns the exit status of the run. An error: there is no lab here, or it cannot run.
+
+/// siw: a guest with a target over verbs that has the configuration `config`; this very program plays the
+/// cases on the host.
+[[nodiscard]] Result<int> run_beside_guest(const LabRun& run, const std::string& config);
+
+/// rxe: two guests, for the target and for this very program, which speaks through verbs. Its report and
+/// captures are copied out.
+[[nodiscard]] Result<int> run_in_guests(const LabRun& run, const std::string& config);
 
 /// `text` as one word of a shell command.
 [[nodiscard]] std::string shell_quoted(const std::string& text);

@@ -14,6 +14,8 @@
 #include "tools/conform_profile.h"
 #include "tools/conform_target.h"
 #include "tools/files.h"
+#include "tools/transport.h"
+#include "verbs/provider.h"
 
 namespace kbtp::tools {
 
@@ -27,8 +29,12 @@ sent and received, and says so in every verdict.
 With --expect a 'fail' that the file foretells becomes 'expected-fail', which is no finding; a pass where it foretells
 one becomes 'unexpected-pass', which is. --write-expect writes such a file from this run, or brings it up to date.
 
---over siw boots the lab's guest (QEMU, root) with a target over siw in it, and loads the profile and the expectations
-that ship with the suite unless others are named.
+--over siw boots the lab's guest (QEMU, root) with a target over siw in it; --over rxe boots two, a target over RoCE in
+one and the suite in the other. Both load the profile and the expectations that ship with the suite unless others are
+named.
+
+With --transport verbs the suite speaks through an RDMA device to a target over RoCE. Cases that need a raw iWARP peer
+are skipped, and --capture names the interface that leads to the target.
 
 A COMMAND of --target-cmd prints 'listening on HOST:PORT' when ready and is killed at the end. The text {config} in
 it stands for the file with which the embedded target is configured.
@@ -41,10 +47,13 @@ Examples:
   kbtp conform run --target 127.0.0.1:7420 --exclude kbtp.generation.wraps
   kbtp conform run --target-cmd './my-target --listen 127.0.0.1:0' --capture lo --strict
   kbtp conform run --over siw --only 'mpa.*'
+  kbtp conform run --over rxe --out /tmp/report
+  kbtp conform run --transport verbs --target 192.0.2.7:7420 --capture eth0
   kbtp conform run --target 192.0.2.7:7420 --capture eth0 --profile my.profile --write-expect my.expect
   kbtp conform run --target 192.0.2.7:7420 --capture eth0 --profile my.profile --expect my.expect)";
 
-constexpr const char* kLabHost = "10.77.0.1";  // this host, as the guest sees it
+constexpr const char* kLabHost = "10.77.0.1";   // this host, as the guest sees it
+constexpr const char* kLabGuest = "10.77.0.2";  // the guest that the suite runs in, as the other one sees it
 constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 20;
 
 struct Options {
@@ -61,6 +70,7 @@ struct Options {
   std::string write_expect;
   std::string over;
   std::string revive;
+  TransportOptions transport;
 };
 
 std::string default_directory() {
@@ -130,37 +140,60 @@ Result<> write_expectations(const Options& options, const conformance::Plan& pla
   return conformance::write_file(options.write_expect, text);
 }
 
-/// The run of --over: this program again, in the lab's network.
+/// The words of a run in the lab that are the same wherever it runs.
+std::vector<std::string> lab_words(const Options& options) {
+  std::vector<std::string> words;
+  for (const std::string& glob : options.only) words.insert(words.end(), {"--only", shell_quoted(glob)});
+  for (const std::string& glob : options.exclude)
+    words.insert(words.end(), {"--exclude", shell_quoted(glob)});
+  if (options.strict) words.emplace_back("--strict");
+  words.insert(words.end(), {"--repeat", std::to_string(options.repeat)});
+  return words;
+}
+
+/// The run of --over: this program again, in the lab's network or in one of its guests.
 int run_over(const std::string& command, const Options& options) {
   const auto peer = peer_files(options.over);
   if (!peer) return fail(command, kExitUnreachable, peer.error().text);
-  const std::string directory =
-      std::filesystem::absolute(options.out.empty() ? default_directory() : options.out).string();
-  const auto file = [](const std::string& given, const std::string& usual) {
-    return shell_quoted(std::filesystem::absolute(given.empty() ? usual : given).string());
-  };
-  std::vector<std::string> words = {"conform",         "run",       "--target",
-                                    "$LAB_GUEST:7471", "--capture", "$LAB_INTERFACE"};
-  const auto add = [&words](const std::string& option, const std::string& value) {
-    words.insert(words.end(), {option, value});
-  };
-  add("--out", shell_quoted(directory));
-  add("--profile", file(options.profile, peer->profile));
-  add("--expect", file(options.expect, peer->expect));
-  if (!options.write_expect.empty()) add("--write-expect", file(options.write_expect, ""));
-  for (const std::string& glob : options.only) add("--only", shell_quoted(glob));
-  for (const std::string& glob : options.exclude) add("--exclude", shell_quoted(glob));
-  if (options.strict) words.emplace_back("--strict");
-  add("--repeat", std::to_string(options.repeat));
-  add("--revive-cmd", shell_quoted(kReviveInLab));
-  const auto status =
-      run_in_lab(options.over, target_config_for(kLabHost, Shared::pool), words, directory + "/lab");
+  const auto absolute = [](const std::string& path) { return std::filesystem::absolute(path).string(); };
+  LabRun run;
+  run.report = absolute(options.out.empty() ? default_directory() : options.out);
+  run.profile = absolute(options.profile.empty() ? peer->profile : options.profile);
+  run.expect = absolute(options.expect.empty() ? peer->expect : options.expect);
+  if (!options.write_expect.empty()) run.write_expect = absolute(options.write_expect);
+  run.arguments = lab_words(options);
+  const auto status = options.over == "rxe"
+                          ? run_in_guests(run, target_config_for(kLabGuest, Shared::nothing))
+                          : run_beside_guest(run, target_config_for(kLabHost, Shared::pool));
   if (!status) return fail(command, kExitUnreachable, status.error().text);
   return *status;
 }
 
+/// The device that the suite speaks through.
+Result<std::unique_ptr<verbs::Verbs>> open_device(const TransportOptions& options,
+                                                  const SocketAddress& target) {
+  verbs::VerbsOptions wanted;
+  wanted.device = options.device;
+  wanted.address = target;
+  auto device = verbs::Verbs::create(std::move(wanted));
+  if (device && (*device)->facts().wire == verbs::Wire::iwarp)
+    return failure((*device)->facts().name +
+                   " speaks iWARP, which the suite speaks by itself: leave out --transport verbs");
+  return device;
+}
+
+/// What is wrong with asking for this together; nullptr when nothing is.
+const char* contradiction(const Options& options) {
+  if (!options.transport.verbs()) return tools::contradiction(options.transport, {});
+  if (!options.target) return "--transport verbs needs --target: the embedded target speaks iWARP";
+  if (options.capture == "none")
+    return "--transport verbs needs --capture IFACE: verdicts rest on the packets that were seen";
+  return nullptr;
+}
+
 int run_conformance(const std::string& command, const Options& options) {
   if (!options.over.empty()) return run_over(command, options);
+  if (const char* wrong = contradiction(options)) return fail_usage(command, wrong);
   conformance::Plan plan;
   if (auto read = read_files(options, plan); !read) return fail_usage(command, read.error().text);
   plan.only = options.only;
@@ -183,6 +216,13 @@ int run_conformance(const std::string& command, const Options& options) {
   if (!addresses) return fail(command, kExitUnreachable, addresses.error().text);
   plan.target = addresses->front();
   plan.target_name = served->name;
+  std::unique_ptr<verbs::Verbs> device;
+  if (options.transport.verbs()) {
+    auto opened = open_device(options.transport, plan.target);
+    if (!opened) return fail(command, kExitUnreachable, opened.error().text);
+    device = std::move(*opened);
+    plan.provider = device.get();
+  }
   if (served->configured && plan.profile.identities.first.is_zero())
     plan.profile.identities = configured_identities();
 
@@ -225,11 +265,13 @@ void set_up_conform_run(CLI::App& app, Run& run) {
       ->type_name("COMMAND")
       ->excludes(target);
   CLI::Option* over = app.add_option("--over", options->over,
-                                     "a target over the kernel's siw in a guest of the lab; see below")
-                          ->type_name("siw")
-                          ->check(CLI::IsMember({"siw"}))
+                                     "a target over the kernel's siw or rxe in a guest of the lab; see below")
+                          ->type_name("siw|rxe")
+                          ->check(CLI::IsMember({"siw", "rxe"}))
                           ->excludes(target)
                           ->excludes("--target-cmd");
+  add_transport_options(app, options->transport);
+  over->excludes("--transport")->excludes("--device");
   app.add_option("--only", options->only, "cases whose name or rule fits; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);

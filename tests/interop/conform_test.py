@@ -46,7 +46,10 @@ def main() -> int:
     if reason := contain.why_not():
         print(f"skipped: {reason}")
         return 77
-    ended = subprocess.run([kbtp, "conform", "run", "--over", peer, "--out", out], check=False)
+    command = [kbtp, "conform", "run", "--over", peer, "--out", out]
+    if peer == "rxe":  # 131,000 messages between two emulated guests: a minute or two for one rule that siw's run has too
+        command += ["--exclude", "kbtp.generation.wraps"]
+    ended = subprocess.run(command, check=False)
     expect(ended.returncode == 0, f"kbtp conform run --over {peer} ended with {ended.returncode}")
     report = json.loads((out / "report.json").read_text())
     if peer == "siw":

@@ -32,6 +32,7 @@ _kbtp() {
     --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current") && return ;;
     --mpa-revision) mapfile -t COMPREPLY < <(compgen -W "1 2" -- "$current") && return ;;
     --allow-for) mapfile -t COMPREPLY < <(compgen -W "siw" -- "$current") && return ;;
+    --over) mapfile -t COMPREPLY < <(compgen -W "siw rxe" -- "$current") && return ;;
     --network) mapfile -t COMPREPLY < <(compgen -W "trusted untrusted" -- "$current") && return ;;
     --transport) mapfile -t COMPREPLY < <(compgen -W "rdmap verbs" -- "$current") && return ;;
     --congestion-control)
