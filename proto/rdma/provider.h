@@ -1,5 +1,5 @@
-// The seam between KBTP and RDMA. Behind it stand the user-space RNIC (rdmap_binding/rnic), a fake fabric for
-// tests (proto/rdma/fake) and, later, verbs. It is kept small on purpose.
+// The seam between KBTP and RDMA. Behind it stand the user-space RNIC (rdmap_binding/rnic), rdma-core
+// (verbs) and a fake fabric for tests (proto/rdma/fake). It is kept small on purpose.
 //
 // Threads: a Stream's functions and its handler's callbacks run on the stream's loop. Provider's functions
 // may be called from any thread unless they say otherwise.
