@@ -189,9 +189,9 @@ Result<int> run_in_guests(const LabRun& run, const std::string& config) {
   if (!expect) return unexpected(expect.error());
   std::string arguments = run.write_expect.empty() ? "" : fmt::format("--write-expect {} ", kWritten);
   for (const std::string& argument : run.arguments) arguments += argument + " ";
-  const auto status = run_lab("rxe", run,
-                              {"--memory", kMemory, "--other", fmt::format(kRxeTarget, config),
-                               fmt::format(kRxeSuite, *profile, *expect, arguments)});
+  auto status = run_lab("rxe", run,
+                        {"--memory", kMemory, "--other", fmt::format(kRxeTarget, config),
+                         fmt::format(kRxeSuite, *profile, *expect, arguments)});
   if (!status) return status;
   if (*status > kExitInternal) return failure(fmt::format("the suite in the guest ended with {}", *status));
   if (auto brought = bring_out(run); !brought) {
