@@ -416,7 +416,8 @@ TEST(IbDecoderTest, ACompletionRecordEndsItsRequest) {
   const auto told = [&](const ib::Packet& record) {
     Talk talk;
     talk.client(Operation::send_only, 50, wire::encode(wire::Request(load)));
-    ib::Packet data = ib_packet(Operation::write_only, kClientQp, 60, pattern(400));
+    const Bytes block = pattern(400);
+    ib::Packet data = ib_packet(Operation::write_only, kClientQp, 60, block);
     data.reth = ib::Reth{0x8000, 0x1000, 400};
     talk.say(false, data);
     talk.say(false, record);

@@ -61,18 +61,21 @@ def parent_of(number: int) -> int:
 
 
 def leftovers(mark: str, seen: set[str]) -> list[str]:
+    def held() -> set[str]:
+        return namespaces(numbers()) & (seen - namespaces([os.getpid()]))
+
     deadline = time.monotonic() + GONE_WITHIN
-    while (left := marked(mark)) and time.monotonic() < deadline:
+    while (marked(mark) or held()) and time.monotonic() < deadline:
         time.sleep(0.05)
+    left = marked(mark)
     names = []
     for number in left:
         try:
             names.append(f"process {number}: {command_line(number).decode()[:100]}")
         except OSError:
             continue
-    held = namespaces(numbers()) & (seen - namespaces([os.getpid()]))
     mounted = [line for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines() if any(name in line for name in seen)]
-    return names + sorted(held) + mounted
+    return names + sorted(held()) + mounted
 
 
 def folder(mark: str) -> pathlib.Path:
