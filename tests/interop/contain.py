@@ -33,10 +33,29 @@ def why_not() -> str | None:
         return "only root can make the lab's network namespace and tap"
     if not os.path.exists("/dev/net/tun"):
         return "there is no /dev/net/tun"
-    for directory in os.environ.get("PATH", "/usr/bin").split(":"):
-        if os.access(os.path.join(directory, "qemu-system-x86_64"), os.X_OK):
-            return None
-    return "qemu-system-x86_64 is not installed (package qemu-system-x86)"
+    if not any(os.access(os.path.join(directory, "qemu-system-x86_64"), os.X_OK)
+               for directory in os.environ.get("PATH", "/usr/bin").split(":")):
+        return "qemu-system-x86_64 is not installed (package qemu-system-x86)"
+    return _refusal()
+
+
+def _refusal() -> str | None:
+    """What this machine refuses to root, as a sandbox may: tried in a child."""
+    said, say = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(os.open("/dev/net/tun", os.O_RDWR))
+            _checked("unshare", _libc.unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET))
+            _checked("mount /", _libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
+        except OSError as problem:
+            os.write(say, str(problem).encode())
+        os._exit(0)
+    os.close(say)
+    with open(said, "rb") as pipe:
+        problem = pipe.read().decode()
+    os.waitpid(child, 0)
+    return f"this machine does not let root make namespaces and a tap: {problem}" if problem else None
 
 
 def _owners(with_parent: bool) -> list[int]:
