@@ -10,6 +10,7 @@
 
 #include "base/hex.h"
 #include "pcap/test_frames.h"
+#include "pcap/test_gzip.h"
 #include "pcap/trace.h"
 
 namespace kbtp::trace {
@@ -106,20 +107,6 @@ TEST(CaptureFile, EitherByteOrderAndUnitOfTime) {
   store_be<std::uint32_t>(coarse.data(), 0xA1B2C3D4);
   store_be<std::uint32_t>(coarse.data() + 28, 123456);
   EXPECT_EQ(read_capture(coarse)->frames[0].time_ns, 1'700'000'000'123'456'000);
-}
-
-std::vector<std::byte> gzipped(Octets octets) {
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::vector<std::byte> packed(deflateBound(&stream, octets.size()));
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(octets.data()));
-  stream.avail_in = static_cast<uInt>(octets.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
 }
 
 TEST(CaptureFile, GzipIsUnpackedInAnyNumberOfMembers) {

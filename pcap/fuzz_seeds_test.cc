@@ -13,6 +13,7 @@
 #include "pcap/esp_seal.h"
 #include "pcap/fuzz_key.h"
 #include "pcap/test_frames.h"
+#include "pcap/test_gzip.h"
 #include "pcap/test_ib_frames.h"
 #include "pcap/trace.h"
 #include "proto/wire/completion.h"
@@ -184,20 +185,6 @@ std::vector<ib::Packet> ib_packets() {
         ib_packet(facts.operation, 0x11, psn++, facts.payload ? Octets(only ? hello : data) : Octets{}));
   }
   return packets;
-}
-
-Bytes gzipped(Octets octets) {
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  Bytes packed(deflateBound(&stream, octets.size()));
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(octets.data()));
-  stream.avail_in = static_cast<uInt>(octets.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
 }
 
 /// A pcapng section, big-endian: interfaces of these link types, frames on them in turn.
