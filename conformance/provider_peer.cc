@@ -1,10 +1,11 @@
 #include "conformance/provider_peer.h"
 
 #include <condition_variable>
-#include <future>
 #include <iterator>
 #include <mutex>
 #include <utility>
+
+#include "proto/rdma/thread_loop.h"
 
 namespace kbtp::conformance {
 
@@ -92,12 +93,9 @@ bool ProviderPeer::establish(const mpa::StartupFrame& /*request*/) { return !end
 
 void ProviderPeer::on_loop(const std::function<void(rdma::Stream& stream)>& task) {
   if (!link_) return;
-  std::promise<void> done;
-  link_->loop.post([&] {
+  rdma::on_loop(link_->loop, [&] {
     if (link_->stream != nullptr) task(*link_->stream);
-    done.set_value();
   });
-  done.get_future().wait();
 }
 
 void ProviderPeer::send_messages(const std::vector<std::vector<std::byte>>& messages) {

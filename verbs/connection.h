@@ -14,7 +14,7 @@
 #include <unordered_map>
 
 #include "proto/rdma/provider.h"
-#include "verbs/loop.h"
+#include "proto/rdma/thread_loop.h"
 #include "verbs/provider.h"
 #include "verbs/regions.h"
 #include "verbs/work_queue.h"
@@ -57,7 +57,7 @@ struct Home {
   void drop(Connection& connection);
   void shed_handshakes(std::size_t limit);
 
-  VerbsLoop loop;
+  rdma::ThreadLoop loop;
   const VerbsOptions& options;
   const Device& device;
   ConnectionHost& host;
@@ -147,7 +147,7 @@ class Connection final : public rdma::Stream {
   /// Shared with the thread that stands in rdma_connect().
   struct Attempt {
     std::mutex mutex;
-    VerbsLoop* loop = nullptr;  // under mutex; null when nobody waits for the outcome any more
+    rdma::ThreadLoop* loop = nullptr;  // under mutex; null when nobody waits for the outcome any more
   };
 
   // connection_setup.cc

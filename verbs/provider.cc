@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <functional>
-#include <future>
 #include <mutex>
 #include <sys/epoll.h>
 #include <unordered_map>
@@ -23,16 +22,6 @@ namespace {
 constexpr int kBacklog = 128;
 
 bool set_nonblocking(int fd) { return ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK) == 0; }
-
-/// Runs `task` on `loop` and waits for its end. Not on a loop.
-void run_on(VerbsLoop& loop, const std::function<void()>& task) {
-  std::promise<void> done;
-  loop.post([&] {
-    task();
-    done.set_value();
-  });
-  done.get_future().wait();
-}
 
 rdma::CloseReason shut_down(const char* why) {
   return {rdma::CloseReason::Kind::graceful, rdma::Phase::open, {}, why};
@@ -105,9 +94,9 @@ class VerbsProvider final : public Verbs, public ConnectionHost, public Watcher 
   }
 
   ~VerbsProvider() override {
-    run_on(first(), [this] { first().events().unwatch(device_.context->async_fd, *this); });
+    rdma::on_loop(first(), [this] { first().events().unwatch(device_.context->async_fd, *this); });
     for (const auto& home : homes_) {
-      run_on(home->loop, [&home] {
+      rdma::on_loop(home->loop, [&home] {
         while (!home->connections.empty())
           home->connections.begin()->second->end(shut_down("the RDMA provider is shut down"));
       });
@@ -231,7 +220,7 @@ class VerbsProvider final : public Verbs, public ConnectionHost, public Watcher 
     }
   }
 
-  [[nodiscard]] VerbsLoop& first() { return homes_.front()->loop; }
+  [[nodiscard]] rdma::ThreadLoop& first() { return homes_.front()->loop; }
   [[nodiscard]] std::vector<std::unique_ptr<Home>>& homes() { return homes_; }
   [[nodiscard]] ConnectionNumber new_connection() {
     return next_connection_.fetch_add(1, std::memory_order_relaxed);
@@ -291,10 +280,10 @@ CmListener::CmListener(VerbsProvider& provider, EventChannelHandle channel, CmId
 }
 
 CmListener::~CmListener() {
-  run_on(provider_.first(), [this] { provider_.first().events().unwatch(channel_->fd, *this); });
+  rdma::on_loop(provider_.first(), [this] { provider_.first().events().unwatch(channel_->fd, *this); });
   for (std::size_t i = 0; i < states_.size(); ++i) {
     Home& home = *provider_.homes()[i];
-    run_on(home.loop, [this, &home, i] {
+    rdma::on_loop(home.loop, [this, &home, i] {
       states_[i]->open = false;
       const std::list<Connection*> started = home.handshakes;
       for (Connection* connection : started) {

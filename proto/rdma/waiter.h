@@ -9,8 +9,11 @@
 #include <vector>
 
 #include "proto/rdma/provider.h"
+#include "proto/rdma/thread_loop.h"
 
 namespace kbtp::rdma::test {
+
+using rdma::on_loop;
 
 inline constexpr auto kPatience = std::chrono::seconds(30);  // of a wait for something that must happen
 
@@ -73,19 +76,5 @@ class Waiter : public StreamHandler {
     changed.notify_all();
   }
 };
-
-inline void on_loop(Loop& loop, const std::function<void()>& task) {
-  std::mutex mutex;
-  std::condition_variable done;
-  bool ran = false;
-  loop.post([&] {
-    task();
-    const std::scoped_lock lock(mutex);
-    ran = true;
-    done.notify_all();
-  });
-  std::unique_lock lock(mutex);
-  done.wait(lock, [&] { return ran; });
-}
 
 }  // namespace kbtp::rdma::test

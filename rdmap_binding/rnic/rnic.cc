@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <future>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <system_error>
@@ -16,16 +15,6 @@ namespace kbtp::rnic {
 namespace {
 
 std::string error_text(int error) { return std::generic_category().message(error); }
-
-/// Runs `task` on `loop` and waits for its end. Not on a loop.
-void run_on(RnicLoop& loop, const std::function<void()>& task) {
-  std::promise<void> done;
-  loop.post([&] {
-    task();
-    done.set_value();
-  });
-  done.get_future().wait();
-}
 
 struct Shared {
   explicit Shared(RnicOptions o) : options(std::move(o)) {
@@ -56,14 +45,14 @@ class TcpListener final : public rdma::Listener, public Watcher {
   }
 
   ~TcpListener() override {
-    run_on(first(), [this] {
+    rdma::on_loop(first(), [this] {
       first().events().unwatch(fd_, *this);
       if (retry_ != rdma::TimerId::none) first().cancel(retry_);
     });
     ::close(fd_);
     for (std::size_t i = 0; i < states_.size(); ++i) {
       Place& place = *shared_.places[i];
-      run_on(place.loop, [this, &place, i] {
+      rdma::on_loop(place.loop, [this, &place, i] {
         states_[i]->open = false;
         const std::list<Connection*> started = place.handshakes;
         for (Connection* connection : started) {
@@ -133,7 +122,7 @@ class TcpRnic final : public Rnic {
 
   ~TcpRnic() override {
     for (const auto& place : shared_.places) {
-      run_on(place->loop, [&place] {
+      rdma::on_loop(place->loop, [&place] {
         while (!place->connections.empty()) {
           place->connections.begin()->second->end(rdma::CloseReason::Kind::graceful, "the RNIC is shut down");
         }
