@@ -97,6 +97,7 @@ void Session::send_completion(const wire::Completion& completion, const wire::Re
   };
   const auto add_completion = [&] {
     posted_.push_back({});
+    ++unsent_;
     requests.push_back(record ? completion_record(sent, *record) : completion_message(sent, invalidate));
   };
   // The data is in place once a later Send is delivered (RFC 5040 5.5 rule 5). A record is a Write itself: it
@@ -111,11 +112,30 @@ void Session::send_completion(const wire::Completion& completion, const wire::Re
   }
   if (fault(Fault::refusal_completes_twice) && completion.status != wire::Status::success) {
     posted_.push_back({});
+    ++unsent_;
     requests.emplace_back(rdma::Send{next_work_++, wire::encode(sent, core_->config.assignment), false, {}});
   }
-  // P-06: the receive that the request used up is there again before the initiator can know.
-  stream_->post_receives(1);
+  repost_receive();
   stream_->post(std::move(requests));
+}
+
+// P-06: the receive that a request used up is there again before the initiator can know that it is completed.
+// But one that takes no completions has no right to more requests (G-06), each of which would cost memory
+// here, that of a LOAD a copy of its block: once as many as it has credits have not left, receives wait for
+// them.
+void Session::repost_receive() {
+  if (unsent_ > max_requests_) {
+    ++owed_receives_;
+  } else {
+    stream_->post_receives(1);
+  }
+}
+
+void Session::message_left() {
+  --unsent_;
+  if (owed_receives_ == 0 || stream_ == nullptr) return;
+  --owed_receives_;
+  stream_->post_receives(1);
 }
 
 }  // namespace kbtp::target

@@ -125,10 +125,12 @@ void Session::accept_hello(const wire::Hello& hello) {
   if (fault(Fault::record_completion_offered)) ack.granted.record_completion = true;
 
   state_ = State::open;
+  max_requests_ = ack.max_requests;
   // G-06: one receive for each credit. What is left of the first two covers the HELLO's own.
   stream_->post_receives(ack.max_requests);
   std::vector<rdma::WorkRequest> requests;
   posted_.push_back({});
+  ++unsent_;
   requests.emplace_back(rdma::Send{next_work_++, wire::encode(ack, config.assignment), false, {}});
   stream_->post(std::move(requests));
 }
@@ -172,6 +174,7 @@ void Session::refuse_hello(const wire::Hello& hello, wire::Status status) {
   if (status == wire::Status::unsupported_version) ack.min_version = ack.max_version = wire::kVersion;
   std::vector<rdma::WorkRequest> requests;
   posted_.push_back({});
+  ++unsent_;
   requests.emplace_back(rdma::Send{next_work_++, wire::encode(ack, core_->config.assignment), false, {}});
   stream_->post(std::move(requests));
   disconnect();

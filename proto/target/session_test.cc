@@ -288,6 +288,56 @@ TEST(Session, UnansweredReadEndsTheSessionAndRollsBack) {
   EXPECT_EQ(world.target->snapshot().usage, 0u);
 }
 
+// G-06, P-06: each LOAD of an unsealed block costs the target a copy of it, until the copy has left.
+TEST(Session, InitiatorThatTakesNothingHasNoMoreRequestsServedThanCreditsAllow) {
+  auto config = small_config();
+  config.max_requests = 4;
+  World world(config);
+  RawInitiator one(world);
+  one.hello();
+  ASSERT_EQ(one.answer(one.alloc_inline(0, pattern(64, 1))).status, Status::success);
+  std::vector<std::byte> sink(64);
+  const auto region = one.expose(sink);
+  const auto load_unsealed = [&] {
+    auto load = one.load(0, region, 64);
+    load.allow_unsealed = true;
+    one.send(wire::encode(load));
+  };
+
+  // As many as there are credits are served again and again.
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < 4; ++i) load_unsealed();
+    for (int i = 0; i < 4; ++i) ASSERT_EQ(one.completion().status, Status::success) << round;
+  }
+  EXPECT_EQ(world.target->snapshot().copied_loads, 20u);
+
+  // An initiator that goes on when its completions are still to come has broken G-06.
+  world.fabric.stall(0, 0, true);
+  for (int i = 0; i < 100; ++i) {
+    load_unsealed();
+    world.settle();
+  }
+  EXPECT_LE(world.target->snapshot().copied_loads, 20u + 2 * 4 + 1);
+  world.fabric.stall(0, 0, false);
+  EXPECT_TRUE(one.ended());
+}
+
+// The same without a breach: what was kept back while nothing left is there again afterwards.
+TEST(Session, CreditsSurviveAPauseOfTheInitiator) {
+  auto config = small_config();
+  config.max_requests = 4;
+  World world(config);
+  RawInitiator one(world);
+  one.hello();
+  for (int round = 0; round < 5; ++round) {
+    world.fabric.stall(0, 0, true);
+    for (int i = 0; i < 4; ++i) one.send(wire::encode(one.probe(0)));
+    world.settle();
+    world.fabric.stall(0, 0, false);
+    for (int i = 0; i < 4; ++i) ASSERT_EQ(one.completion().status, Status::not_bound) << round;
+  }
+}
+
 TEST(Create, SaysWhatIsWrong) {
   fake::Fabric fabric;
   auto& host = fabric.add_host();
