@@ -80,11 +80,10 @@ Expected<Lanes, Trouble> open_lanes(Link& link, const Options& options) {
   const auto outstanding = static_cast<std::uint32_t>(options.outstanding);
   Lanes lanes;
   for (std::uint64_t i = 0; i < options.connections; ++i) {
-    initiator::ConnectOptions connect;
+    initiator::ConnectOptions connect = link.connect;
     connect.quota = outstanding;
     connect.handles = outstanding;
     connect.max_requests = outstanding;
-    connect.wanted.record_completion = link.records;
     if (is_direct(options.operation)) {
       connect.identity = options.identities.at(i);
       connect.wanted.direct_load = options.operation == BenchOperation::direct_load;

@@ -185,6 +185,7 @@ int run_operation(const Operation& operation, const Options& options, const std:
   auto provider = open_provider_towards(options.transport, rnic_options, *options.target);
   if (!provider) return fail(command, kExitUnreachable, provider.error().text);
   initiator::ConnectOptions connect;
+  options.choices.apply_to(connect);
   connect.identity = options.identity;
   connect.operation_deadline = std::chrono::seconds(options.deadline);
   connect.wanted.record_completion = options.transport.records;

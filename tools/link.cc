@@ -62,7 +62,8 @@ void add_link_options(CLI::App& app, LinkOptions& options) {
 
 Result<Link> Link::open(const LinkOptions& options, const Demand& demand) {
   Link link;
-  link.records = options.transport.records;
+  options.choices.apply_to(link.connect);
+  link.connect.wanted.record_completion = options.transport.records;
   rnic::RnicOptions rnic;
   rnic.crc = options.crc;
   rnic.spin = options.spin;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/initiator/initiator.h"
 #include "tools/cli.h"
 #include "tools/embedded_target.h"
 #include "tools/rnic_choices.h"
@@ -46,7 +47,7 @@ struct Link {
   std::unique_ptr<EmbeddedTarget> child;
   std::unique_ptr<rdma::Provider> provider;
   Endpoint endpoint;
-  bool records = false;  ///< sessions ask for completion records
+  initiator::ConnectOptions connect;  ///< what every session begins with; who opens it adds what it wants
 
   /// Call it on the main thread, before there are others.
   [[nodiscard]] static Result<Link> open(const LinkOptions& options, const Demand& demand);

@@ -53,12 +53,11 @@ Result<std::vector<OpenSession>> open_sessions(Link& link, const ReplaySettings&
   const auto capacity = static_cast<std::uint32_t>(options.capacity);
   for (std::size_t i = 0; i < options.initiators; ++i) {
     const std::uint32_t share = SessionLanes::share(capacity, i, options.initiators);
-    initiator::ConnectOptions connect;
+    initiator::ConnectOptions connect = link.connect;
     connect.quota = share;
     connect.handles = share;
     connect.max_requests = static_cast<std::uint32_t>(options.outstanding);
     connect.operation_deadline = std::chrono::seconds(options.deadline);
-    connect.wanted.record_completion = link.records;
     auto session = reach_async(*link.provider, link.endpoint, connect);
     if (!session) return unexpected(session.error());
     sessions.push_back(std::move(*session));

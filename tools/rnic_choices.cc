@@ -5,6 +5,8 @@ namespace kbtp::tools {
 namespace {
 // An FPDU that followed the Reply at once stalled in 3 of 8 tries, after this pause in none.
 constexpr Duration kSiwPause = std::chrono::milliseconds(60);
+// For when the peer was held up for longer than that.
+constexpr Duration kSiwNudge = std::chrono::milliseconds(250);
 }  // namespace
 
 void RnicChoices::apply_to(rnic::RnicOptions& options) const {
@@ -13,6 +15,10 @@ void RnicChoices::apply_to(rnic::RnicOptions& options) const {
     options.one_fpdu_a_segment = true;
     options.pause_after_reply = kSiwPause;
   }
+}
+
+void RnicChoices::apply_to(initiator::ConnectOptions& options) const {
+  if (allow_for == "siw") options.nudge_after = kSiwNudge;
 }
 
 void add_rnic_choices(CLI::App& app, RnicChoices& choices) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "proto/initiator/initiator.h"
 #include "rdmap_binding/rnic/rnic.h"
 #include "tools/cli.h"
 
@@ -15,6 +16,7 @@ struct RnicChoices {
   std::string allow_for;  ///< empty: nobody
 
   void apply_to(rnic::RnicOptions& options) const;
+  void apply_to(initiator::ConnectOptions& options) const;
 };
 
 /// --mpa-revision and --allow-for.

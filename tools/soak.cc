@@ -281,7 +281,10 @@ int Soak::run(const std::string& command) {
                           seed_, options_.sessions, options_.rate));
   SoakTally tally;
   {
-    SoakCrew crew(*rnic_, {.target = addresses->front(),
+    initiator::ConnectOptions connect;
+    connect.address = addresses->front();
+    options_.link.choices.apply_to(connect);
+    SoakCrew crew(*rnic_, {.connect = connect,
                            .identities = identities(options_),
                            .blocks = static_cast<std::uint32_t>(options_.blocks),
                            .block_size = static_cast<std::uint32_t>(options_.block_size),

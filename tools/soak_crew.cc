@@ -19,7 +19,7 @@ SoakCrew::SoakCrew(rdma::Provider& provider, const Options& options)
   for (const Uuid& identity : options.identities) {
     const std::size_t number = lanes_.size();
     lanes_.push_back(std::make_unique<SoakLane>(provider,
-                                                SoakLane::Options{.target = options.target,
+                                                SoakLane::Options{.connect = options.connect,
                                                                   .identity = identity,
                                                                   .blocks = options.blocks,
                                                                   .block_size = options.block_size,

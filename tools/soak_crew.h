@@ -13,9 +13,9 @@ namespace kbtp::tools {
 class SoakCrew {
  public:
   struct Options {
-    SocketAddress target;
-    std::vector<Uuid> identities;  ///< one a lane; zero: anonymous
-    std::uint32_t blocks = 0;      ///< of each lane
+    initiator::ConnectOptions connect;  ///< where to, and what every session begins with
+    std::vector<Uuid> identities;       ///< one a lane; zero: anonymous
+    std::uint32_t blocks = 0;           ///< of each lane
     std::uint32_t block_size = 0;
     std::uint32_t outstanding = 0;
     double rate = 0;  ///< operations a second, of all lanes together

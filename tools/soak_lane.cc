@@ -78,8 +78,7 @@ SoakLane::Held& SoakLane::held(const Operation& operation) const {
 
 void SoakLane::open() {
   connecting_ = true;
-  initiator::ConnectOptions connect;
-  connect.address = options_.target;
+  initiator::ConnectOptions connect = options_.connect;
   connect.identity = options_.identity;
   connect.quota = options_.blocks;
   connect.handles = options_.blocks;

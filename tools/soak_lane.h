@@ -58,9 +58,9 @@ struct SoakTally {
 class SoakLane {
  public:
   struct Options {
-    SocketAddress target;
-    Uuid identity;             ///< zero: every cut costs the lane all that it holds
-    std::uint32_t blocks = 0;  ///< and handles
+    initiator::ConnectOptions connect;  ///< where to, and what every session begins with
+    Uuid identity;                      ///< zero: every cut costs the lane all that it holds
+    std::uint32_t blocks = 0;           ///< and handles
     std::uint32_t block_size = 0;
     std::uint32_t outstanding = 0;
     std::uint64_t seed = 0;

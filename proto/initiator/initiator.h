@@ -47,8 +47,12 @@ struct ConnectOptions {
   wire::Features wanted;
   std::uint32_t ird = 16;  ///< Reads of the target that this side answers at once
   std::uint32_t ord = 16;
-  Duration setup_deadline = std::chrono::seconds(10);      ///< TCP and MPA start-up each
-  Duration hello_deadline = std::chrono::seconds(10);      ///< from the open stream to HELLO_ACK
+  Duration setup_deadline = std::chrono::seconds(10);  ///< TCP and MPA start-up each
+  Duration hello_deadline = std::chrono::seconds(10);  ///< from the open stream to HELLO_ACK
+  /// An allowance for a peer that misses what comes while it finishes its own set-up, and looks again when
+  /// more comes (Linux siw): an unanswered HELLO is followed by an RDMA Write of no octets after this time,
+  /// by another after twice as long, and so on. Zero: never.
+  Duration nudge_after{};
   Duration operation_deadline = std::chrono::seconds(30);  ///< from posting an operation to its completion
   Duration send_deadline = std::chrono::seconds(30);
   wire::Assignment assignment = wire::kProposed;

@@ -27,7 +27,9 @@ class RawTarget : public rdma::StreamHandler {
     if (requests++ == 0) {
       if (answer_hello) {
         ack.request_id = wire::read_header(received.payload)->request_id;
-        send(wire::encode(ack));
+        if (answer_after == Duration{}) return send(wire::encode(ack));
+        rdma::Loop& loop = stream->loop();
+        loop.call_at(loop.now() + answer_after, [this] { send(wire::encode(ack)); });
       }
     } else if (on_request) {
       on_request(*wire::read_header(received.payload), received.payload);
@@ -54,6 +56,7 @@ class RawTarget : public rdma::StreamHandler {
 
   rdma::Stream* stream = nullptr;
   bool answer_hello = true;
+  Duration answer_after{};
   wire::HelloAck ack{.version = 1,
                      .min_version = 1,
                      .max_version = 1,
@@ -146,6 +149,52 @@ TEST_F(InitiatorTest, HelloHasADeadline) {
   EXPECT_EQ(error.phase, ConnectPhase::hello);
   EXPECT_FALSE(error.status);
   EXPECT_NE(error.text.find("in time"), std::string::npos) << error.text;
+}
+
+/// RDMA Writes that the initiator sent, of no octets each, with the time of each.
+class NudgeTest : public InitiatorTest {
+ protected:
+  NudgeTest() {
+    fabric.observe([this](const fake::Observed& seen) {
+      if (seen.kind != fake::Observed::Kind::write) return;
+      EXPECT_EQ(seen.length, 0u);
+      nudges.push_back(host.loop(0).now());
+    });
+  }
+  static double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+  std::vector<TimePoint> nudges;
+};
+
+TEST_F(NudgeTest, AnUnansweredHelloIsFollowedByWritesOfNoOctetsWhenAskedFor) {
+  target.answer_hello = false;
+  options.nudge_after = std::chrono::milliseconds(250);
+  EXPECT_FALSE(connect());
+  EXPECT_NE(error.text.find("in time"), std::string::npos) << error.text;
+  // After 0.25 s, 0.75, 1.75, 3.75, 7.75; the deadline is at 10 s.
+  ASSERT_EQ(nudges.size(), 5u);
+  for (std::size_t i = 1; i < nudges.size(); ++i)
+    EXPECT_NEAR(seconds(nudges[i] - nudges[i - 1]), seconds(options.nudge_after) * (1u << i),
+                0.01);  // the way there
+}
+
+TEST_F(NudgeTest, NoneIsSentUnasked) {
+  target.answer_hello = false;
+  EXPECT_FALSE(connect());
+  EXPECT_TRUE(nudges.empty());
+}
+
+TEST_F(NudgeTest, NoneFollowsAnAnswer) {
+  options.nudge_after = std::chrono::milliseconds(250);
+  ASSERT_TRUE(connect());
+  fabric.run_for(std::chrono::seconds(60));
+  EXPECT_TRUE(nudges.empty());
+}
+
+TEST_F(NudgeTest, ATargetThatAnswersLateIsReachedAfterNudges) {
+  options.nudge_after = std::chrono::milliseconds(250);
+  target.answer_after = std::chrono::seconds(1);
+  ASSERT_TRUE(connect());
+  EXPECT_EQ(nudges.size(), 2u);
 }
 
 TEST_F(InitiatorTest, HelloRefusalIsTold) {

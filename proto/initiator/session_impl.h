@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -96,6 +97,7 @@ class SessionImpl final : public Session,
   void bind(std::optional<rdma::Write> write, const wire::Bind& bind, Done done) override;
   void give_credit_back() override;
 
+  void nudge_later(Duration wait);
   void handle_hello_ack(Octets payload);
   /// What ends an operation, in either of its forms (6.5).
   struct Ending {
@@ -112,6 +114,7 @@ class SessionImpl final : public Session,
   void end_operation(const Ending& ending);
   void fail(const std::string& why);
   void fail_connect(ConnectError error);
+  void cancel_timers(std::initializer_list<rdma::TimerId*> timers);
   void close_when_idle();
   [[nodiscard]] std::string why_closed(const rdma::CloseReason& reason) const;
 
@@ -136,6 +139,7 @@ class SessionImpl final : public Session,
   std::deque<std::pair<TimePoint, std::uint64_t>>
       deadlines_;  ///< in order of time; answered ones stay until due
   rdma::TimerId hello_timer_{};
+  rdma::TimerId nudge_timer_{};
   rdma::TimerId deadline_timer_{};
   std::deque<std::pair<Outcome, Done>> later_;  ///< refused here, not told yet
   std::function<void(const rdma::CloseReason&)> closed_;

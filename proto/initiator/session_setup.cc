@@ -79,6 +79,18 @@ void SessionImpl::on_open(rdma::Stream& stream, Octets) {
   std::vector<rdma::WorkRequest> requests;
   requests.emplace_back(rdma::Send{0, wire::encode(hello, options_.assignment), false, {}});
   stream.post(std::move(requests));
+  if (options_.nudge_after > Duration{}) nudge_later(options_.nudge_after);
+}
+
+void SessionImpl::nudge_later(Duration wait) {
+  nudge_timer_ = loop_.call_at(loop_.now() + wait, [self = shared_from_this(), wait] {
+    self->nudge_timer_ = rdma::TimerId::none;
+    if (self->state_ != State::hello_sent) return;
+    std::vector<rdma::WorkRequest> nothing;
+    nothing.emplace_back(rdma::Write{});  // no octets: nobody looks at its STag (RFC 5041 5.2)
+    self->stream_->post(std::move(nothing));
+    self->nudge_later(wait * 2);
+  });
 }
 
 void SessionImpl::handle_hello_ack(Octets payload) {
@@ -120,10 +132,16 @@ void SessionImpl::handle_hello_ack(Octets payload) {
   info_.direct = *direct;
   one_sided_.open(*stream_);
   allocator_.open(options_.operation_deadline);
-  if (hello_timer_ != rdma::TimerId::none) loop_.cancel(hello_timer_);
-  hello_timer_ = rdma::TimerId::none;
+  cancel_timers({&hello_timer_, &nudge_timer_});
   state_ = State::open;
   if (auto connected = std::exchange(connected_, {})) connected(std::static_pointer_cast<Session>(self_));
+}
+
+void SessionImpl::cancel_timers(std::initializer_list<rdma::TimerId*> timers) {
+  for (rdma::TimerId* timer : timers) {
+    if (*timer != rdma::TimerId::none) loop_.cancel(*timer);
+    *timer = rdma::TimerId::none;
+  }
 }
 
 void SessionImpl::fail_connect(ConnectError error) {
@@ -182,10 +200,7 @@ void SessionImpl::on_closed(const rdma::CloseReason& reason) {
   stream_ = nullptr;
   one_sided_.close();
   allocator_.close();
-  for (rdma::TimerId* timer : {&hello_timer_, &deadline_timer_}) {
-    if (*timer != rdma::TimerId::none) loop_.cancel(*timer);
-    *timer = rdma::TimerId::none;
-  }
+  cancel_timers({&hello_timer_, &nudge_timer_, &deadline_timer_});
   fail_connect({phase_of(reason), {}, why_closed(reason)});
 
   while (!later_.empty()) tell_oldest();
