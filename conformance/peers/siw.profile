@@ -7,7 +7,7 @@ patience_ms = 6000
 
 [allowances]
 # An FPDU that follows the MPA Reply at once may lie unread until the next one (case mpa.fpdus-after-reply).
-pause_after_reply_ms = 60
+pause_after_reply_ms = 150
 # Pad and CRC in two TCP segments are taken for a CRC error (case mpa.split-trailer).
 whole_trailers = true
 # Terminates are laid out by little-endian bit fields (case rdmap.terminate.layout).

@@ -52,7 +52,7 @@ int run(const Words& words) {
   rnic::RnicOptions options;
   options.crc = words.crc;
   options.one_fpdu_a_segment = true;  // siw: a CRC in two segments is wrong to it
-  options.pause_after_reply = std::chrono::milliseconds(60);
+  options.pause_after_reply = std::chrono::milliseconds(200);
   auto rnic = rnic::Rnic::create(options);
   if (!rnic) return fail(rnic.error().text);
 

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Sends one of the two MPA Replies that crash the kernel of a connecting siw, to a guest made for it.
+"""Does one of the things that crash the kernel of a siw, to a guest made for it.
+
+Two are MPA Replies to a siw that connects (the guest runs rping). The third is a connection to a siw that listens: a
+Request for peer-to-peer mode, and the end of the connection after the Reply, before the RTR.
 
 Part of no test run and of no conformance run: called by hand, to see whether a kernel still has the defect
-(docs/peers.md). The guest connects with rping; its kernel's last words are printed.
+(docs/peers.md). The kernel's last words are printed.
 """
 
 import argparse
@@ -25,6 +28,9 @@ REPLIES = {
     # RFC 5044 7.1.1: up to 512 octets of Private Data are legal.
     "private-data-512": KEY + bytes([0x10, 2, 2, 0]) + bytes([0, 1, 0, 1]) + bytes(508),
 }
+# RFC 6581 4.4, 9.2: A and B, IRD 16; C and D, ORD 16: the Reply chooses among the three RTRs, and one of them has to come.
+PEER_TO_PEER_REQUEST = b"MPA ID Req Frame" + bytes([0x10, 2, 0, 4]) + bytes([0xC0, 16, 0xC0, 16])
+CLOSE_BEFORE_RTR = "close-before-rtr"
 
 
 def answer(reply: bytes) -> None:
@@ -36,26 +42,42 @@ def answer(reply: bytes) -> None:
             time.sleep(30)
 
 
+def connect_and_close(address: str) -> None:
+    for _ in range(50):
+        try:
+            with socket.create_connection((address, PORT), 5) as connection:
+                connection.sendall(PEER_TO_PEER_REQUEST)
+                connection.recv(REQUEST_SIZE, socket.MSG_WAITALL)
+                return
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+    raise lab.CommandTimeout("nobody listens in the guest")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      epilog="exit status: 0 the kernel survived; 1 it crashed; 3 nothing was learned; 77 the lab does not run here")
-    parser.add_argument("reply", choices=sorted(REPLIES))
+    parser.add_argument("what", choices=[*sorted(REPLIES), CLOSE_BEFORE_RTR])
     parser.add_argument("--out", type=pathlib.Path, help="folder for the serial output (default: build/lab/runs/...)")
     options = parser.parse_args()
     if reason := contain.why_not():
         print(f"not on this machine: {reason}", file=sys.stderr)
         return 77
     files = lab.prepare()
-    out = (options.out or lab.CACHE / "runs" / f"siw-crash-{options.reply}-{time.strftime('%H%M%S')}").resolve()
+    out = (options.out or lab.CACHE / "runs" / f"siw-crash-{options.what}-{time.strftime('%H%M%S')}").resolve()
     out.mkdir(parents=True, exist_ok=True)
     contain.contain()
     lab.Network(1)
     victim = lab.Guest(files, out, "siw")
     victim.start()
-    threading.Thread(target=answer, args=(REPLIES[options.reply],), daemon=True).start()
-    time.sleep(0.5)
     try:
-        job = victim.spawn(f"rping -c -a {lab.HOST4} -p {PORT} -C 1")
+        if options.what == CLOSE_BEFORE_RTR:
+            job = victim.spawn(f"rping -s -a {victim.address4} -p {PORT} -C 1")
+            connect_and_close(victim.address4)
+        else:
+            threading.Thread(target=answer, args=(REPLIES[options.what],), daemon=True).start()
+            time.sleep(0.5)
+            job = victim.spawn(f"rping -c -a {lab.HOST4} -p {PORT} -C 1")
         job.wait(20)
         time.sleep(1)
         victim.run("true", 5)
