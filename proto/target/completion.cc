@@ -13,6 +13,13 @@
 
 namespace kbtp::target {
 
+namespace {
+
+/// Messages that have left already and of which the provider has not told yet: their answers may be here.
+constexpr std::uint32_t kToldLate = 32;
+
+}  // namespace
+
 void Session::complete(Operation& operation, const Answer& answer, std::optional<rdma::Write> write,
                        std::optional<std::uint64_t> pinned_block) {
   const wire::RequestHead head = operation.head();
@@ -121,10 +128,9 @@ void Session::send_completion(const wire::Completion& completion, const wire::Re
 
 // P-06: the receive that a request used up is there again before the initiator can know that it is completed.
 // But one that takes no completions has no right to more requests (G-06), each of which would cost memory
-// here, that of a LOAD a copy of its block: once as many as it has credits have not left, receives wait for
-// them.
+// here, that of a LOAD a copy of its block: once more than its credits have not left, receives wait for them.
 void Session::repost_receive() {
-  if (unsent_ > max_requests_) {
+  if (unsent_ > max_requests_ + kToldLate) {
     ++owed_receives_;
   } else {
     stream_->post_receives(1);
