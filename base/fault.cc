@@ -16,6 +16,7 @@ bool switch_fault_on(std::string_view name) {
 #define KBTP_FAULT_MATCH(enumerator, rule) \
   if (name == #enumerator) current = Fault::enumerator;
   KBTP_FAULT_LIST(KBTP_FAULT_MATCH)
+  KBTP_RECORD_FAULT_LIST(KBTP_FAULT_MATCH)
   KBTP_UNREPAIRED_LIST(KBTP_FAULT_MATCH)
 #undef KBTP_FAULT_MATCH
   return current.has_value();

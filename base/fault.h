@@ -108,9 +108,8 @@ namespace kbtp {
   X(identity_not_proven, "G-51")
 // clang-format on
 
-// X(enumerator, error) - an error of the draft left un-repaired (docs/draft-notes.md), or a rule of 9.2
-// broken. No conformance case has to find these: they need a rare order of events, or InfiniBand, which the
-// simulation has (docs/simulation.md).
+// X(enumerator, error) - an error of the draft left un-repaired (docs/draft-notes.md). No conformance case
+// has to find these: they need a rare order of events, which the simulation finds (docs/simulation.md).
 // clang-format off
 #define KBTP_UNREPAIRED_LIST(X) \
   X(direct_load_compares_generation_only, "E-2") \
@@ -120,21 +119,36 @@ namespace kbtp {
   X(bind_ignores_sequence, "E-9") \
   X(bind_ignores_owner, "E-9") \
   X(bind_ignores_valid, "E-9") \
-  X(bind_ignores_length, "E-9") \
-  X(record_before_data, "KBTP-6.5-05") \
-  X(record_without_immediate, "KBTP-9.2-03")
+  X(bind_ignores_length, "E-9")
+// clang-format on
+
+// X(enumerator, rule id) - wrong completion records (6.5, 9.2). There are none over RDMAP, so that these meet
+// their cases over RoCE (tests/mutants/over_rxe.py).
+// clang-format off
+#define KBTP_RECORD_FAULT_LIST(X) \
+  X(record_before_data, "KBTP-6.5-02") \
+  X(record_without_immediate, "KBTP-9.2-03") \
+  X(record_and_message, "KBTP-6.5-03") \
+  X(record_for_loads_only, "KBTP-6.5-03") \
+  X(record_for_success_only, "KBTP-6.5-03") \
+  X(record_beside_descriptor, "KBTP-6.5-03") \
+  X(record_truncates_request_id, "KBTP-6.5-04") \
+  X(record_without_block, "KBTP-6.5-04") \
+  X(record_unasked, "KBTP-6.5-01") \
+  X(record_with_invalidate_accepted, "G-11")
 // clang-format on
 
 enum class Fault {
 #define KBTP_FAULT_ENUMERATOR(name, rule) name,
-  KBTP_FAULT_LIST(KBTP_FAULT_ENUMERATOR) KBTP_UNREPAIRED_LIST(KBTP_FAULT_ENUMERATOR)
+  KBTP_FAULT_LIST(KBTP_FAULT_ENUMERATOR)
+  KBTP_RECORD_FAULT_LIST(KBTP_FAULT_ENUMERATOR) KBTP_UNREPAIRED_LIST(KBTP_FAULT_ENUMERATOR)
 #undef KBTP_FAULT_ENUMERATOR
 };
 
 #ifdef KBTP_FAULTS
 /// True when `which` is the fault that this process was started with.
 [[nodiscard]] bool fault(Fault which);
-/// Switches the fault of that name, of either list, on; false when there is none.
+/// Switches the fault of that name, of any list, on; false when there is none.
 [[nodiscard]] bool switch_fault_on(std::string_view name);
 void switch_faults_off();
 /// Calls f(name, rule) for each fault of the first list.
@@ -142,6 +156,13 @@ template <class F>
 void for_each_fault(F&& f) {
 #define KBTP_FAULT_VISIT(name, rule) f(std::string_view(#name), std::string_view(rule));
   KBTP_FAULT_LIST(KBTP_FAULT_VISIT)
+#undef KBTP_FAULT_VISIT
+}
+/// Calls f(name, rule) for each wrong completion record.
+template <class F>
+void for_each_record_fault(F&& f) {
+#define KBTP_FAULT_VISIT(name, rule) f(std::string_view(#name), std::string_view(rule));
+  KBTP_RECORD_FAULT_LIST(KBTP_FAULT_VISIT)
 #undef KBTP_FAULT_VISIT
 }
 /// Calls f(name, error) for each error of the draft that can be left un-repaired.

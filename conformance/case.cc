@@ -18,6 +18,8 @@ std::string_view to_string(Capability capability) {
       return "second trust domain";
     case Capability::untrusted:
       return "untrusted identity";
+    case Capability::records:
+      return "completion records";
   }
   return "";
 }
@@ -32,7 +34,8 @@ std::string needs_text(const Case& one) {
 std::span<const Case> cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> out;
-    for (auto&& group : {groups::load(), groups::store(), groups::allocation(), groups::message()})
+    for (auto&& group :
+         {groups::load(), groups::store(), groups::allocation(), groups::record(), groups::message()})
       out.insert(out.end(), group.begin(), group.end());
     const auto kbtp = static_cast<std::ptrdiff_t>(out.size());
     for (auto&& group : {groups::mpa(), groups::mpa_stream(), groups::ddp(), groups::rdmap()})

@@ -18,6 +18,7 @@ enum class Capability : std::uint8_t {
   identities,      ///< identities that the target is known to be configured with
   foreign_domain,  ///< one of them in another trust domain
   untrusted,       ///< an identity that the suite cannot prove
+  records,         ///< completion records: a binding that has them
 };
 [[nodiscard]] std::string_view to_string(Capability capability);
 
@@ -56,6 +57,7 @@ namespace groups {
 [[nodiscard]] std::vector<Case> load();
 [[nodiscard]] std::vector<Case> store();
 [[nodiscard]] std::vector<Case> allocation();
+[[nodiscard]] std::vector<Case> record();
 [[nodiscard]] std::vector<Case> message();
 [[nodiscard]] std::vector<Case> mpa();
 [[nodiscard]] std::vector<Case> mpa_stream();

@@ -117,7 +117,7 @@ void invalidate(Scene& s) {
 }
 
 void record_flag(Scene& s) {
-  s.stimulus("LOAD with RECORD and a Completion Descriptor, which RDMAP does not have");
+  s.stimulus("LOAD with RECORD and a Completion Descriptor in a session without RECORD_COMPLETION");
   Session& a = s.session();
   bind_block(s, a, a.handle(0), pattern(8, 500));
   if (s.stopped()) return;
@@ -190,7 +190,7 @@ std::vector<Case> load() {
       {"kbtp.load.record",
        {"KBTP-6.5-05"},
        Capability::none,
-       "no completion record is written over RDMAP",
+       "no completion record is written where none was granted",
        record_flag},
       {"kbtp.load.no-such-handle",
        {"G-25"},

@@ -134,6 +134,20 @@ constexpr Rule kRules[] = {
      "An unchanged Generation, or a handle that can still be loaded."},
     {"KBTP-6.5-01", implied, "target", "6.5", "A request is completed with a COMPLETION message.",
      "Each request of a session gets exactly one.", "No COMPLETION, two of them, or another message."},
+    {"KBTP-6.5-02", implied, "target", "6.5", "When the completion is delivered the loaded data is in place.",
+     "A LOAD of 30,000 octets whose completion is a record: its Writes stand in front of it (of a COMPLETION "
+     "see "
+     "KBTP-6.1-06).",
+     "Data that is not complete yet."},
+    {"KBTP-6.5-03", implied, "target", "6.5",
+     "Where RECORD_COMPLETION is granted, a request with RECORD is completed by a record of 24 octets at its "
+     "Completion Descriptor and nothing else.",
+     "Over RoCE: requests of several kinds with RECORD, good ones and such that are refused.",
+     "A record and a COMPLETION, neither, or a record in another place."},
+    {"KBTP-6.5-04", implied, "target", "6.5",
+     "A record is Request ID, Status, Generation, Data Length and Block Offset.",
+     "Over RoCE: the record of a LOAD, compared with the COMPLETION of the ALLOC_STORE before it.",
+     "Another layout, or fields of another request."},
     {"KBTP-6.5-05", must, "target", "6.5, 9.1",
      "Completion records are for bindings with ordered visibility of Writes; on RDMAP a request with RECORD "
      "still gets a COMPLETION message and nothing is written to its Completion Descriptor.",
@@ -142,6 +156,9 @@ constexpr Rule kRules[] = {
     {"KBTP-6.5-06", must_not, "target", "6.5", "RECORD_COMPLETION is not advertised in the RDMAP binding.",
      "A HELLO that asks for every feature; the granted features in HELLO_ACK are read.",
      "Feature bit 0x0001 set in HELLO_ACK."},
+    {"KBTP-9.2-03", must, "target", "9.2",
+     "Completion records over InfiniBand and RoCE go by RDMA Write with Immediate.",
+     "The packets of a record over RoCE.", "A plain RDMA Write."},
     {"G-05", implied, "target", "4 (not in the excerpt)",
      "The first message of a session is a well-formed HELLO; anything else, and a second HELLO, ends the "
      "connection without an answer.",
@@ -154,6 +171,14 @@ constexpr Rule kRules[] = {
      "INVALID_REQUEST and change nothing.",
      "An inline store whose Length says more than follows, and a LOAD with one octet too many.",
      "SUCCESS, or data that was made up for the missing octets."},
+    {"G-11", implied, "target", "5.1, 9.2 (gap)",
+     "RECORD and INVALIDATE exclude each other, for a Write with Immediate invalidates nothing: "
+     "INVALID_REQUEST.",
+     "Over RoCE: a LOAD with both.", "SUCCESS, or an RDMA Write to the request's buffer."},
+    {"G-42", should, "target", "9.2 (gap)",
+     "The Immediate Data of a completion record is the low half of the Request ID; an initiator goes by the "
+     "record.",
+     "The packets of a record over RoCE.", "Another value."},
     {"G-25", implied, "target", "3.4, 6 (gap)",
      "A handle of another trust domain, or of no range at all, is invisible: NO_SUCH_HANDLE with all fields "
      "zero.",

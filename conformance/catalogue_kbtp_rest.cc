@@ -48,15 +48,6 @@ constexpr Rule kRules[] = {
      "A block that may go to another trust domain is cleared before it returns to the ring.",
      "With DIRECT_LOAD: the old Block Offset is read after the FREE; white-box until then.",
      "Another tenant's octets."},
-    {"KBTP-6.5-02", implied, "target", "6.5", "When the completion is delivered the loaded data is in place.",
-     "Loads of many sizes, compared at the completion (see KBTP-6.1-06).", "Data that is not complete yet."},
-    {"KBTP-6.5-03", implied, "target", "6.5",
-     "Where RECORD_COMPLETION is granted, a request with RECORD is completed by a record of 24 octets and "
-     "nothing else.",
-     "Over RoCE.", "A record and a COMPLETION, or neither."},
-    {"KBTP-6.5-04", implied, "target", "6.5",
-     "A record is Request ID, Status, Generation, Data Length and Block Offset.", "Over RoCE.",
-     "Another layout."},
     {"KBTP-6.6-01", may, "target", "6.6", "The direct modes are optional.", "Features of HELLO_ACK.", "-"},
     {"KBTP-6.6-02", must, "target", "6.6",
      "Direct modes are offered only to initiators that are trusted with every block behind the exposed "
@@ -121,9 +112,6 @@ constexpr Rule kRules[] = {
      "With an unmasked FetchAdd the counter has the Ticket in its high half and zero below; the slot is "
      "ticket mod N.",
      "A RoCE trace; DIRECT_ALLOC over RoCE.", "A Slot Offset where there is none."},
-    {"KBTP-9.2-03", must, "target", "9.2",
-     "Completion records over InfiniBand and RoCE go by RDMA Write with Immediate.", "A RoCE trace.",
-     "A plain Write."},
 };
 
 }  // namespace

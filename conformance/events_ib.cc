@@ -129,6 +129,7 @@ class Translation {
     add(Event::Kind::fpdu,
         ulpdu(rdmap::make_tagged(rdmap::Opcode::rdma_write, direction.stag, direction.offset, ends(facts)),
               packet.payload));
+    out_.events.back().immediate = packet.immediate;
     direction.offset += packet.payload.size();
   }
 

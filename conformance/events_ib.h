@@ -2,7 +2,9 @@
 // Writes and Reads and does not see which wire they came over.
 //
 //   Send, Send with Invalidate   untagged segments of queue 0; the R_Key of the IETH is the STag
-//   RDMA Write                   tagged segments; R_Key and Virtual Address are STag and Tagged Offset
+//   RDMA Write                   tagged segments; R_Key and Virtual Address are STag and Tagged Offset;
+//   Immediate
+//                                Data stands beside the last one
 //   RDMA Read Request, Response  an untagged segment of queue 1; tagged segments. Where a Response goes is
 //                                not on the wire: its STag and its first Tagged Offset are 0
 //   a packet with a wrong ICRC   octets without a frame: its receiver drops it
@@ -10,7 +12,8 @@
 //   DREQ, REJ                    the connection is finished by who sent it
 //
 // The packets of each direction are taken as their receiver takes them (IBTA Volume 1, 9.7): in the order of
-// their PSNs, whatever comes again or too early is left out. Atomics and Immediate Data make no events.
+// their PSNs, whatever comes again or too early is left out. Atomics, and the Immediate Data of a Send, make
+// no events.
 
 #pragma once
 

@@ -190,6 +190,118 @@ TEST(EventsIb, RequestsOfTheSuiteAreCountedOverTheWrapOfPsns) {
   EXPECT_EQ(talk.judged_by(echoes_request_ids("r", 1)).grade, Grade::wrong);
 }
 
+/// A record in the slot of the key that ib_packet() names, as one packet.
+class Recorded {
+ public:
+  static constexpr wire::CompletionDescriptor kSlot{kKey, 0x1000};
+
+  explicit Recorded(std::uint64_t id, Operation operation = Operation::write_only_immediate) {
+    const auto octets = wire::encode(
+        wire::CompletionRecord{.request_id = id, .generation = 3, .data_length = 9, .block_offset = 0x7000});
+    talk.target(operation, number_++, octets);
+  }
+  Recorded& then_completion(std::uint64_t id) {
+    wire::Completion told;
+    told.request_id = id;
+    told.generation = 3;
+    told.block_offset = 0x7000;
+    talk.target(Operation::send_only, number_++, wire::encode(told));
+    return *this;
+  }
+  Recorded& then_write(std::uint32_t key, Octets octets) {
+    ib::Packet packet = Talk::of_target(Operation::write_only, number_++, octets);
+    packet.reth->remote_key = key;
+    talk.say(Side::target, packet);
+    return *this;
+  }
+  [[nodiscard]] Grade grade(const Expectation& expectation) const {
+    return talk.judged_by(expectation).grade;
+  }
+
+  Talk talk;
+
+ private:
+  std::uint32_t number_ = 0;
+};
+
+TEST(EventsIb, ARecordIsOneWriteOf24OctetsInItsPlace) {
+  using wire::Status;
+  const auto slot = Recorded::kSlot;
+  Recorded good(7);
+  EXPECT_EQ(good.grade(records("r", 1, 7, slot, Status::success)), Grade::exact);
+  EXPECT_EQ(good.grade(records("r", 1, 8, slot, Status::success)), Grade::wrong);
+  EXPECT_EQ(good.grade(records("r", 1, 7, slot, Status::not_bound)), Grade::wrong);
+  EXPECT_EQ(good.grade(records("r", 1, 7, {kKey, 0x1008}, Status::success)), Grade::wrong);
+  EXPECT_EQ(good.grade(records("r", 1, 7, {kKey + 1, 0x1000}, Status::success)), Grade::wrong);
+  EXPECT_EQ(good.grade(stays_unanswered("r", 1, 7)), Grade::exact);
+  good.then_completion(7);
+  EXPECT_EQ(good.grade(stays_unanswered("r", 1, 7)), Grade::wrong);
+  good.then_write(kKey, trace::test::pattern(24));
+  EXPECT_EQ(good.grade(records("r", 1, 7, slot, Status::success)), Grade::wrong) << "two Writes";
+
+  Talk long_one;
+  long_one.target(Operation::write_only_immediate, 0, trace::test::pattern(32));
+  EXPECT_EQ(long_one.judged_by(records("r", 1, 7, slot, Status::success)).grade, Grade::wrong);
+}
+
+TEST(EventsIb, ARecordTellsTheEntryOfTheCompletionBefore) {
+  Recorded talk(7);
+  talk.then_completion(6);
+  EXPECT_EQ(talk.grade(records_entry("r", 1, 6, Recorded::kSlot, 9)), Grade::exact);
+  EXPECT_EQ(talk.grade(records_entry("r", 1, 6, Recorded::kSlot, 10)), Grade::wrong);
+  EXPECT_EQ(talk.grade(records_entry("r", 1, 5, Recorded::kSlot, 9)), Grade::unclear);
+  Recorded other(7);
+  wire::Completion told;
+  told.request_id = 6;
+  told.generation = 3;
+  told.block_offset = 0x8000;
+  other.talk.target(Operation::send_only, 1, wire::encode(told));
+  EXPECT_EQ(other.grade(records_entry("r", 1, 6, Recorded::kSlot, 9)), Grade::wrong);
+}
+
+TEST(EventsIb, ImmediateDataOfARecordIsSeen) {
+  const Recorded with(0x7'0102'0304), without(0x7'0102'0304, Operation::write_only);
+  EXPECT_EQ(with.grade(records_with_immediate("r", 1, Recorded::kSlot)), Grade::exact);
+  EXPECT_EQ(without.grade(records_with_immediate("r", 1, Recorded::kSlot)), Grade::wrong);
+  EXPECT_EQ(with.grade(immediate_names("r", 1, 0x7'0102'0304, Recorded::kSlot)), Grade::exact);
+  EXPECT_EQ(with.grade(immediate_names("r", 1, 0x7'0102'0305, Recorded::kSlot)), Grade::wrong);
+  EXPECT_EQ(without.grade(immediate_names("r", 1, 0x7'0102'0304, Recorded::kSlot)), Grade::wrong);
+}
+
+TEST(EventsIb, TheDataStandsBeforeItsRecord) {
+  const auto expectation = places_before_recording("r", 1, 0x55, Recorded::kSlot);
+  Recorded late(7);
+  EXPECT_EQ(late.grade(expectation), Grade::wrong) << "no data at all";
+  late.then_write(0x55, trace::test::pattern(40));
+  EXPECT_EQ(late.grade(expectation), Grade::wrong);
+
+  Talk early;
+  ib::Packet data = Talk::of_target(Operation::write_only, 0);
+  const Bytes octets = trace::test::pattern(40);
+  data.payload = octets;
+  data.reth->remote_key = 0x55;
+  early.say(Side::target, data);
+  early.target(Operation::write_only_immediate, 1, wire::encode(wire::CompletionRecord{.request_id = 7}));
+  EXPECT_EQ(early.judged_by(expectation).grade, Grade::exact);
+}
+
+TEST(EventsIb, ARefusalMayComeEitherWay) {
+  using wire::Status;
+  const auto refused = [](Status status) { return refuses_either_way("r", 1, 7, Recorded::kSlot, status); };
+  EXPECT_EQ(Recorded(7).grade(refused(Status::invalid_request)), Grade::wrong) << "a record with SUCCESS";
+  Talk message;
+  wire::Completion told;
+  told.request_id = 7;
+  told.status = Status::invalid_request;
+  message.target(Operation::send_only, 0, wire::encode(told));
+  EXPECT_EQ(message.judged_by(refused(Status::invalid_request)).grade, Grade::exact);
+  Talk record;
+  record.target(Operation::write_only_immediate, 0,
+                wire::encode(wire::CompletionRecord{.request_id = 7, .status = Status::invalid_request}));
+  EXPECT_EQ(record.judged_by(refused(Status::invalid_request)).grade, Grade::exact);
+  EXPECT_EQ(record.judged_by(refused(Status::access_denied)).grade, Grade::weak);
+}
+
 TEST(EventsIb, EndsAreToldByWhoEnds) {
   Talk finished;
   EXPECT_EQ(finished.judged_by(disconnects("r", 1)).grade, Grade::wrong);

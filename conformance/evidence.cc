@@ -98,6 +98,23 @@ std::optional<Segment> read_segment(Octets ulpdu) {
   return segment;
 }
 
+std::vector<const Segment*> Conversation::writes_to(std::uint32_t stag) const {
+  std::vector<const Segment*> out;
+  for (const Segment& segment : segments) {
+    if (segment.from == Side::target && segment.tagged && segment.opcode == kOpWrite && segment.stag == stag)
+      out.push_back(&segment);
+  }
+  return out;
+}
+
+std::vector<const CompletionSeen*> Conversation::completions_of(std::uint64_t request_id) const {
+  std::vector<const CompletionSeen*> out;
+  for (const CompletionSeen& seen : completions) {
+    if (seen.completion.request_id == request_id) out.push_back(&seen);
+  }
+  return out;
+}
+
 Evidence::Evidence(std::vector<Event> events, wire::Assignment assignment, const Allowances& allowances)
     : events_(std::move(events)), assignment_(assignment), allowances_(allowances) {
   for (const Event& event : events_) {
@@ -130,6 +147,7 @@ void Evidence::read(Conversation& conversation, std::size_t position) {
       segment->frame = event.frame;
       segment->from = event.from;
       segment->crc_good = event.crc_good;
+      segment->immediate = event.immediate;
       conversation.segments.push_back(*segment);
       if (from_target) read_target_segment(conversation, *segment, partial_sends_[event.connection]);
       break;

@@ -42,6 +42,7 @@ struct Event {
   std::uint64_t frame = 0;  ///< of the capture, the one that completed it; 0 when nothing was captured
   bool crc_good = true;     ///< fpdu only
   std::vector<std::byte> octets = {};
+  std::optional<std::uint32_t> immediate = {};  ///< of an RDMA Write with Immediate (InfiniBand)
 };
 
 /// DDP and RDMAP header of one ULPDU (RFC 5041 4, RFC 5040 4.1).
@@ -61,8 +62,9 @@ struct Segment {
   std::uint32_t queue = 0;
   std::uint32_t msn = 0;
   std::uint32_t message_offset = 0;
-  Octets header;   ///< 14 or 18 octets
-  Octets payload;  ///< what follows
+  std::optional<std::uint32_t> immediate = {};  ///< tagged: that came with it
+  Octets header;                                ///< 14 or 18 octets
+  Octets payload;                               ///< what follows
 };
 inline constexpr std::uint8_t kOpWrite = 0x0;  // RFC 5040 4.3 and RFC 7306 4.2
 inline constexpr std::uint8_t kOpReadRequest = 0x1;
@@ -133,6 +135,10 @@ struct Conversation {
   std::uint64_t target_closed_frame = 0;
   bool target_reset = false;
   bool target_unframed = false;  ///< octets of the target that are neither a Reply nor an FPDU
+
+  /// RDMA Writes of the target that name `stag`.
+  [[nodiscard]] std::vector<const Segment*> writes_to(std::uint32_t stag) const;
+  [[nodiscard]] std::vector<const CompletionSeen*> completions_of(std::uint64_t request_id) const;
 };
 
 class Evidence {

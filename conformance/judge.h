@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "conformance/evidence.h"
+#include "proto/wire/header.h"
 
 namespace kbtp::conformance {
 
@@ -82,6 +83,29 @@ struct Relation {
 [[nodiscard]] Expectation tells_nothing(std::string rule, ConnectionIndex c, RequestId id);
 /// No COMPLETION of the connection has Generation 0, and the Generation has gone once round.
 [[nodiscard]] Expectation generations_wrap_without_zero(std::string rule, ConnectionIndex c);
+
+// Completion records
+// ------------------------------------------------------------------------------------------
+
+/// One RDMA Write to the STag of `slot`: a record of 24 octets at its Tagged Offset, of this request and with
+/// this status. Where a refusal is due another one is weak.
+[[nodiscard]] Expectation records(std::string rule, ConnectionIndex c, RequestId id,
+                                  const wire::CompletionDescriptor& slot, wire::Status due);
+/// The record tells this Data Length, and the entry that the COMPLETION of `earlier` told.
+[[nodiscard]] Expectation records_entry(std::string rule, ConnectionIndex c, RequestId earlier,
+                                        const wire::CompletionDescriptor& slot, std::uint32_t data_length);
+/// The record comes by RDMA Write with Immediate.
+[[nodiscard]] Expectation records_with_immediate(std::string rule, ConnectionIndex c,
+                                                 const wire::CompletionDescriptor& slot);
+/// Its Immediate Data is the low half of the Request ID.
+[[nodiscard]] Expectation immediate_names(std::string rule, ConnectionIndex c, RequestId id,
+                                          const wire::CompletionDescriptor& slot);
+/// The Writes for `stag` stand before the record.
+[[nodiscard]] Expectation places_before_recording(std::string rule, ConnectionIndex c, std::uint32_t stag,
+                                                  const wire::CompletionDescriptor& slot);
+/// A refusal by COMPLETION or by record: `due` is exact, any other status but SUCCESS is weak.
+[[nodiscard]] Expectation refuses_either_way(const std::string& rule, ConnectionIndex c, RequestId id,
+                                             const wire::CompletionDescriptor& slot, wire::Status due);
 
 // Data
 // -------------------------------------------------------------------------------------------------------

@@ -12,22 +12,9 @@ namespace kbtp::conformance {
 
 namespace {
 
-std::vector<const CompletionSeen*> completions_of(const Conversation& conversation, RequestId id) {
-  std::vector<const CompletionSeen*> out;
-  for (const auto& seen : conversation.completions) {
-    if (seen.completion.request_id == id) out.push_back(&seen);
-  }
-  return out;
-}
-
-std::string status_text(const wire::Completion& completion) {
-  if (completion.status != wire::Status::unassigned) return std::string(wire::to_string(completion.status));
-  return fmt::format("status {}", completion.status_code);
-}
-
 /// The one completion of `id`, or why there is not exactly one.
 Expected<const CompletionSeen*, Finding> the_completion(const Conversation& conversation, RequestId id) {
-  const auto seen = completions_of(conversation, id);
+  const auto seen = conversation.completions_of(id);
   if (seen.size() == 1) return seen[0];
   if (seen.empty()) {
     Finding none{Grade::wrong, fmt::format("no COMPLETION for Request ID {:#x}", id), {}};
@@ -44,7 +31,9 @@ Finding judge_status(const Conversation& conversation, RequestId id, wire::Statu
   const auto seen = the_completion(conversation, id);
   if (!seen) return seen.error();
   const CompletionSeen& one = **seen;
-  Finding finding{Grade::wrong, "COMPLETION with " + status_text(one.completion), {one.frame}};
+  Finding finding{Grade::wrong,
+                  "COMPLETION with " + status_text(one.completion.status, one.completion.status_code),
+                  {one.frame}};
   if (one.version != wire::kVersion) {
     finding.observed += fmt::format(" in a message of version {}", one.version);
   } else if (one.completion.status == due) {
@@ -82,9 +71,12 @@ Expectation refuses_or_completes(std::string rule, ConnectionIndex c, RequestId 
 Expectation stays_unanswered(std::string rule, ConnectionIndex c, RequestId id) {
   return {std::move(rule), fmt::format("no COMPLETION for Request ID {:#x}", id),
           [=](const Evidence& evidence) -> Finding {
-            const auto seen = completions_of(evidence.on(c), id);
+            const auto seen = evidence.on(c).completions_of(id);
             if (seen.empty()) return {Grade::exact, "none", {}};
-            return {Grade::wrong, "COMPLETION with " + status_text(seen[0]->completion), {seen[0]->frame}};
+            return {
+                Grade::wrong,
+                "COMPLETION with " + status_text(seen[0]->completion.status, seen[0]->completion.status_code),
+                {seen[0]->frame}};
           }};
 }
 

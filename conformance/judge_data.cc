@@ -9,15 +9,6 @@ namespace kbtp::conformance {
 
 namespace {
 
-std::vector<const Segment*> writes_to(const Conversation& conversation, std::uint32_t stag) {
-  std::vector<const Segment*> out;
-  for (const Segment& segment : conversation.segments) {
-    if (segment.from == Side::target && segment.tagged && segment.opcode == kOpWrite && segment.stag == stag)
-      out.push_back(&segment);
-  }
-  return out;
-}
-
 /// Position and frame of the completion of `id`, or nothing.
 const CompletionSeen* completion_of(const Conversation& conversation, RequestId id) {
   const auto found = std::ranges::find_if(
@@ -38,7 +29,7 @@ Expectation places(std::string rule, ConnectionIndex c, std::uint32_t stag, std:
         std::vector<bool> seen(data.size());
         std::vector<std::uint64_t> frames;
         std::size_t octets = 0;
-        for (const Segment* write : writes_to(evidence.on(c), stag)) {
+        for (const Segment* write : evidence.on(c).writes_to(stag)) {
           frames.push_back(write->frame);
           if (write->payload.empty()) continue;
           const std::uint64_t at = write->tagged_offset - offset;
@@ -67,7 +58,7 @@ Expectation places(std::string rule, ConnectionIndex c, std::uint32_t stag, std:
 Expectation places_nothing(std::string rule, ConnectionIndex c, std::uint32_t stag) {
   return {std::move(rule), fmt::format("no RDMA Write with payload to STag {:#010x}", stag),
           [=](const Evidence& evidence) -> Finding {
-            for (const Segment* write : writes_to(evidence.on(c), stag)) {
+            for (const Segment* write : evidence.on(c).writes_to(stag)) {
               if (!write->payload.empty())
                 return {
                     Grade::wrong, fmt::format("a Write of {} octets", write->payload.size()), {write->frame}};
@@ -82,7 +73,7 @@ Expectation places_before_completing(std::string rule, ConnectionIndex c, std::u
           [=](const Evidence& evidence) -> Finding {
             const CompletionSeen* completion = completion_of(evidence.on(c), id);
             if (completion == nullptr) return {Grade::wrong, "no COMPLETION", {}};
-            const auto writes = writes_to(evidence.on(c), stag);
+            const auto writes = evidence.on(c).writes_to(stag);
             if (writes.empty()) return {Grade::wrong, "no Write at all", {completion->frame}};
             for (const Segment* write : writes) {
               if (write->position > completion->position)

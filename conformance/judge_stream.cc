@@ -30,6 +30,11 @@ std::string to_string(const Triple& triple) {
   return fmt::format("{}/{}/{:02x}", triple.layer, triple.type, triple.code);
 }
 
+std::string status_text(wire::Status status, std::uint16_t code) {
+  if (status != wire::Status::unassigned) return std::string(wire::to_string(status));
+  return fmt::format("status {}", code);
+}
+
 std::string how_it_ended(const Conversation& conversation) {
   std::vector<std::string> parts;
   for (const Terminate& terminate : conversation.terminates)

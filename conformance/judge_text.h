@@ -7,8 +7,12 @@
 
 #include "conformance/evidence.h"
 #include "conformance/judge.h"
+#include "proto/wire/terms.h"
 
 namespace kbtp::conformance {
+
+/// "NOT_BOUND", or "status 77" for one that is not assigned.
+[[nodiscard]] std::string status_text(wire::Status status, std::uint16_t code);
 
 /// "Terminate 1/2/03, then FIN", "RST", or "" when the target has not ended the connection.
 [[nodiscard]] std::string how_it_ended(const Conversation& conversation);

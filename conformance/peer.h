@@ -70,6 +70,8 @@ class Peer {
   }
   /// Messages of the Send family, in the order received; whoever takes one may remove it.
   [[nodiscard]] virtual std::deque<std::vector<std::byte>>& messages() = 0;
+  /// How many RDMA Writes with Immediate have come, of which none is among the messages.
+  [[nodiscard]] virtual std::size_t immediates() const { return 0; }
   [[nodiscard]] virtual bool ended() const = 0;
   /// Why the connection is of no use, in words; empty when it is.
   [[nodiscard]] virtual const std::string& trouble() const = 0;

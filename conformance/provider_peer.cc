@@ -31,7 +31,11 @@ struct ProviderPeer::Link final : rdma::StreamHandler {
   void on_received(const rdma::Received& received) override {
     stream->post_receives(1);
     const std::scoped_lock lock(mutex);
-    arrived.push_back(to_vector(received.payload));
+    if (received.immediate) {
+      ++immediates;
+    } else {
+      arrived.push_back(to_vector(received.payload));
+    }
     changed.notify_all();
   }
   void on_completion(const rdma::Completion& /*completion*/) override {}
@@ -57,6 +61,7 @@ struct ProviderPeer::Link final : rdma::StreamHandler {
   std::mutex mutex;  ///< guards all below
   std::condition_variable changed;
   std::deque<std::vector<std::byte>> arrived;
+  std::size_t immediates = 0;
   SocketAddress local;
   bool open = false, ended = false, closed = false;
   std::string why;
@@ -133,17 +138,17 @@ bool ProviderPeer::pump(const std::function<bool()>& done, Duration patience) {
   while (!done()) {
     if (ended_ || !link_) break;
     std::unique_lock lock(link_->mutex);
-    if (!link_->changed.wait_until(lock, deadline,
-                                   [this] { return !link_->arrived.empty() || link_->ended; }))
-      break;
+    const auto something = [this] { return !link_->arrived.empty() || link_->immediates != immediates_; };
+    if (!link_->changed.wait_until(lock, deadline, [&] { return something() || link_->ended; })) break;
     // What arrived before the end is looked at before the end is.
-    if (link_->arrived.empty()) {
+    if (!something()) {
       ended_ = true;
       if (trouble_.empty())
         trouble_ = "the connection has ended" + (link_->why.empty() ? "" : ": " + link_->why);
     }
     std::ranges::move(link_->arrived, std::back_inserter(messages_));
     link_->arrived.clear();
+    immediates_ = link_->immediates;
   }
   return done();
 }

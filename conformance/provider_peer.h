@@ -30,6 +30,7 @@ class ProviderPeer final : public Peer {
   using Peer::pump;
   bool pump(const std::function<bool()>& done, Duration patience) override;
   [[nodiscard]] std::deque<std::vector<std::byte>>& messages() override { return messages_; }
+  [[nodiscard]] std::size_t immediates() const override { return immediates_; }
   [[nodiscard]] bool ended() const override { return ended_; }
   [[nodiscard]] const std::string& trouble() const override { return trouble_; }
   void finish() override;
@@ -47,6 +48,7 @@ class ProviderPeer final : public Peer {
   Duration patience_;
   std::shared_ptr<Link> link_;  ///< the stream's handler, which lives until the stream is gone
   std::deque<std::vector<std::byte>> messages_;
+  std::size_t immediates_ = 0;
   std::string trouble_;
   bool connected_ = false;  ///< there was an attempt, and close() has not waited for its end
   bool ended_ = true;

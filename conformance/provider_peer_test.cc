@@ -101,6 +101,51 @@ TEST_F(ProviderPeerTest, TheTargetsEndIsSeen) {
   EXPECT_FALSE(session.await(session.free(session.handle(0))).has_value()) << "nothing is said any more";
 }
 
+/// Answers what it receives by Immediate Data, which stands for a Write with Immediate, and a message.
+struct Immediates final : rdma::StreamHandler {
+  void on_open(rdma::Stream& opened, Octets /*private_data*/) override { stream = &opened; }
+  void on_received(const rdma::Received& /*received*/) override {
+    std::vector<rdma::WorkRequest> requests;
+    requests.emplace_back(rdma::Immediate{.id = 1, .data = 5});
+    rdma::Send send;
+    send.id = 2;
+    send.payload = pattern(3, 10);
+    requests.emplace_back(std::move(send));
+    stream->post(std::move(requests));
+  }
+  void on_completion(const rdma::Completion& /*completion*/) override {}
+  void on_peer_finished() override { stream->close(); }
+  void on_closed(const rdma::CloseReason& /*reason*/) override { closed.set_value(); }
+
+  rdma::Stream* stream = nullptr;
+  std::promise<void> closed;
+};
+
+TEST_F(ProviderPeerTest, ImmediatesAreCountedAndAreNoMessages) {
+  Immediates handler;
+  auto listener = target_side_->listen(
+      resolve({"127.0.0.1", 0}, true).value().front(),
+      [&](const rdma::ConnectionRequest& /*request*/, rdma::Loop& /*loop*/) -> rdma::AcceptDecision {
+        rdma::StreamOptions options;
+        options.domain = target_side_->create_domain();
+        options.initial_receives = 4;
+        options.receive_size = 64;
+        return rdma::Accept{&handler, std::move(options)};
+      });
+  ASSERT_TRUE(listener);
+  {
+    ProviderPeer peer(*suite_side_, (*listener)->local(), {});
+    ASSERT_TRUE(peer.open([](const SocketAddress&) {}));
+    EXPECT_EQ(peer.immediates(), 0U);
+    peer.send_message(pattern(2, 20));
+    EXPECT_TRUE(peer.Peer::pump([&] { return !peer.messages().empty(); }));
+    EXPECT_EQ(peer.immediates(), 1U);
+    ASSERT_EQ(peer.messages().size(), 1U);
+    EXPECT_EQ(peer.messages().front(), pattern(3, 10));
+  }
+  handler.closed.get_future().wait();
+}
+
 TEST_F(ProviderPeerTest, NobodyThereIsASetUpErrorWithAPlaceAmongThePorts) {
   listener_.reset();
   Scene scene(surroundings_, [this](const SocketAddress& local) { ports_.push_back(local.port()); });

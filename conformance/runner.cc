@@ -158,6 +158,8 @@ class Runner {
         return plan_.profile.identities.untrusted.is_zero()
                    ? "no identity is known that the target knows and the suite cannot prove"
                    : "";
+      case Capability::records:
+        return plan_.provider == nullptr ? "RDMAP has no completion records, and this run speaks it" : "";
     }
     return "";
   }

@@ -166,10 +166,7 @@ void Session::take_completions() {
 }
 
 std::optional<wire::Completion> Session::await(RequestId id) {
-  peer_->pump([&] {
-    take_completions();
-    return completions_.contains(id);
-  });
+  peer_->pump([&] { return answered(id); });
   const auto found = completions_.find(id);
   if (found == completions_.end()) return std::nullopt;
   return found->second;

@@ -84,6 +84,15 @@ class Session {
     return wire::encode(request, assignment_);
   }
 
+  /// Waits until so many completion records have come in this session; false when fewer do.
+  bool await_records(std::size_t count) {
+    return peer_->pump([&] { return peer_->immediates() >= count; });
+  }
+  /// Whether the completion has come.
+  [[nodiscard]] bool answered(RequestId id) {
+    take_completions();
+    return completions_.contains(id);
+  }
   /// Waits for the completion; nothing when none comes.
   std::optional<wire::Completion> await(RequestId id);
 

@@ -57,6 +57,7 @@ TEST(Cases, ThoseOfTheLowerLayersNeedARawPeer) {
   EXPECT_EQ(find_case("kbtp.store.completes-late")->player, Player::raw_peer);
   EXPECT_EQ(needs_text(*find_case("kbtp.load.unbound")), "-");
   EXPECT_EQ(needs_text(*find_case("mpa.markers")), "raw iWARP peer");
+  EXPECT_EQ(needs_text(*find_case("kbtp.record.alone")), "completion records");
 }
 
 TEST(Catalogue, HasAllOfKbtpsRulesInTheOrderOfTheDraft) {

@@ -34,7 +34,7 @@ one and the suite in the other. Both load the profile and the expectations that 
 named.
 
 With --transport verbs the suite speaks through an RDMA device to a target over RoCE. Cases that need a raw iWARP peer
-are skipped, and --capture names the interface that leads to the target.
+are skipped, those of completion records are played, and --capture names the interface that leads to the target.
 
 A COMMAND of --target-cmd prints 'listening on HOST:PORT' when ready and is killed at the end. The text {config} in
 it stands for the file with which the embedded target is configured.

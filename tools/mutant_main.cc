@@ -17,10 +17,13 @@ int main(int argc, char** argv) {
   Run run;
   std::string name;
   bool list = false;
+  bool list_records = false;
   bool list_unrepaired = false;
   set_up_target(app, run);
   app.add_option("--fault", name, "the fault to switch on; none: a right target")->type_name("NAME");
   app.add_flag("--list-faults", list, "print each fault with the rule that it breaks");
+  app.add_flag("--list-record-faults", list_records,
+               "print each fault of completion records, which shows over RoCE, with the rule that it breaks");
   app.add_flag("--list-unrepaired", list_unrepaired,
                "print each fault that leaves an error of the draft un-repaired, with that error");
   app.footer("");
@@ -36,8 +39,9 @@ int main(int argc, char** argv) {
     fmt::print("{} {}\n", fault, rule);
   };
   if (list) kbtp::for_each_fault(print);
+  if (list_records) kbtp::for_each_record_fault(print);
   if (list_unrepaired) kbtp::for_each_unrepaired(print);
-  if (list || list_unrepaired) return kExitOk;
+  if (list || list_records || list_unrepaired) return kExitOk;
   if (!name.empty() && !kbtp::switch_fault_on(name))
     return fail_usage("kbtp-mutant", "there is no fault '" + name + "'; --list-faults shows them");
   return run();

@@ -72,6 +72,7 @@ rdma::WorkRequest Session::completion_message(const wire::Completion& completion
 // the immediate says is left open: the low half of the Request ID (G-42).
 rdma::WorkRequest Session::completion_record(const wire::Completion& completion,
                                              const wire::CompletionDescriptor& slot) {
+  const bool beside = fault(Fault::record_beside_descriptor);
   const auto record = std::make_shared<std::array<std::byte, wire::kCompletionRecordSize>>(
       wire::encode(wire::CompletionRecord{.request_id = completion.request_id,
                                           .status = completion.status,
@@ -80,19 +81,37 @@ rdma::WorkRequest Session::completion_record(const wire::Completion& completion,
                                           .block_offset = completion.block_offset},
                    core_->config.assignment));
   rdma::WriteImmediate write;
-  write.write = {next_work_++, *record, {slot.stag, slot.tagged_offset}, record};
+  write.write = {next_work_++, *record, {slot.stag, slot.tagged_offset + (beside ? 4 : 0)}, record};
   if (fault(Fault::record_without_immediate)) return write.write;
   write.immediate = static_cast<std::uint32_t>(completion.request_id);
   return write;
 }
+
+namespace {
+
+/// Where the request asks for its completion record.
+std::optional<wire::CompletionDescriptor> record_slot(const wire::Request& request, wire::Status status) {
+  const auto* load = std::get_if<wire::Load>(&request);
+  const bool success = status == wire::Status::success;
+  if (fault(Fault::record_for_loads_only) && load == nullptr) return std::nullopt;
+  if (fault(Fault::record_for_success_only) && !success) return std::nullopt;
+  if (fault(Fault::record_unasked) && load != nullptr && success && !load->record)
+    return wire::CompletionDescriptor{load->destination.stag, load->destination.tagged_offset};
+  return wire::record_of(request);
+}
+
+}  // namespace
 
 void Session::send_completion(const wire::Completion& completion, const wire::Request* request,
                               std::optional<rdma::Write> write, std::optional<std::uint64_t> pinned_block) {
   wire::Completion sent = completion;
   if (fault(Fault::completion_truncates_request_id)) sent.request_id &= 0xFFFF'FFFFu;
   if (fault(Fault::generation_may_be_zero) && sent.generation == 1) sent.generation = 0;
-  const auto record =
-      granted_.record_completion && request != nullptr ? wire::record_of(*request) : std::nullopt;
+  const auto record = granted_.record_completion && request != nullptr
+                          ? record_slot(*request, completion.status)
+                          : std::nullopt;
+  if (record && fault(Fault::record_truncates_request_id)) sent.request_id &= 0xFFFF'FFFFu;
+  if (record && fault(Fault::record_without_block)) sent.block_offset = 0;
   const auto invalidate = request != nullptr ? wire::stag_to_invalidate(*request) : std::nullopt;
 
   std::vector<rdma::WorkRequest> requests;
@@ -117,7 +136,8 @@ void Session::send_completion(const wire::Completion& completion, const wire::Re
     add_write();
     add_completion();
   }
-  if (fault(Fault::refusal_completes_twice) && completion.status != wire::Status::success) {
+  if ((fault(Fault::refusal_completes_twice) && completion.status != wire::Status::success) ||
+      (record && fault(Fault::record_and_message))) {
     posted_.push_back({});
     ++unsent_;
     requests.emplace_back(rdma::Send{next_work_++, wire::encode(sent, core_->config.assignment), false, {}});

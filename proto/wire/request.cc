@@ -74,7 +74,8 @@ std::optional<WireError> check_flags(const Header& header, Opcode opcode, const 
   if (has(flags, Flag::invalidate) && has(flags, Flag::inline_data)) {
     return WireError{Status::invalid_request, 3, "G-11", "INVALIDATE with INLINE: there is no STag", header};
   }
-  if (has(flags, Flag::invalidate) && has(flags, Flag::record)) {
+  if (has(flags, Flag::invalidate) && has(flags, Flag::record) &&
+      !fault(Fault::record_with_invalidate_accepted)) {
     return WireError{Status::invalid_request, 3, "E-11", "INVALIDATE with RECORD: no message carries it",
                      header};
   }

@@ -33,6 +33,8 @@ def over_rxe(report: dict, kbtp: str, out: pathlib.Path) -> None:
     for case in report["cases"]:
         if case["case"].split(".")[0] != "kbtp":
             expect(case["state"] == "skip" and "raw iWARP peer" in case["why"], f"{case['case']} is skipped with its reason")
+    records = [case["state"] for case in report["cases"] if case["case"].startswith("kbtp.record.")]
+    expect(len(records) >= 8 and set(records) == {"pass"}, f"completion records are right: {records}")
     for case in played:
         expect(any(check["frames"] for check in case["checks"]), f"{case['case']} names the frames that show it")
     invalidate = subprocess.run([kbtp, "dissect", out / "kbtp.load.invalidate/trace.pcap", "-o", "json"], check=True, stdout=subprocess.PIPE, text=True)
