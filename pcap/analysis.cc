@@ -56,6 +56,13 @@ struct Request {
   std::optional<wire::CompletionDescriptor> record = std::nullopt;  ///< of the initiator's memory (6.5)
 };
 
+/// An RDMA Write as far as its segments have come.
+struct Write {
+  bool open = false;
+  std::uint32_t stag = 0;
+  std::uint64_t begin = 0, next = 0;  ///< Tagged Offsets
+};
+
 struct HandleUse {
   std::uint64_t frame = 0;
   wire::Opcode op = wire::Opcode::load;
@@ -108,6 +115,8 @@ std::span<const FieldInfo> analysis_fields() { return kFields; }
 
 class Analyzer::Connection {
  public:
+  explicit Connection(const wire::Assignment& assignment) : assignment_(assignment) {}
+
   std::optional<Answered> event(const Event& event, Annotation& annotation) {
     text_.clear();
     answered_.reset();
@@ -138,7 +147,8 @@ class Analyzer::Connection {
   void say(const std::string& text) { text_ += text_.empty() ? text : ", " + text; }
 
   void answer(const FrameRef& request, Answered answered, std::string_view what) {
-    answered.latency_ns = event_->frame.time_ns - request.time_ns;
+    // A capture may have frames in another order than they went.
+    answered.latency_ns = std::max<std::int64_t>(event_->frame.time_ns - request.time_ns, 0);
     out_->fields.push_back(number_field(f("analysis.request_frame"), request.number));
     out_->fields.push_back(fixed_field(f("analysis.latency_us"), answered.latency_ns));
     say(fmt::format("answers {}#{}, {}", what, request.number, since(answered.latency_ns)));
@@ -210,7 +220,7 @@ class Analyzer::Connection {
   /// Whether it is the completion record of an open request: an RDMA Write of 24 octets to where that was
   /// asked for (KBTP 6.5). It ends the request, as a COMPLETION does.
   bool completes(const ib::Packet& packet) {
-    const auto record = wire::decode_completion_record(packet.payload);
+    const auto record = wire::decode_completion_record(packet.payload, assignment_);
     if (!record || side() == initiator_) return false;
     const auto at = requests_.find(record->request_id);
     if (at == requests_.end() ||
@@ -281,7 +291,16 @@ class Analyzer::Connection {
 
   void on_tagged(const Fpdu& fpdu, const ddp::TaggedHeader& header) {
     if (fpdu.is(rdmap::Opcode::read_response)) return on_read_response(fpdu, header);
-    if (fpdu.payload_length != 0 && header.last) touches(header.stag, header.tagged_offset);
+    // A Write is for what its first octet goes to; that is told with its last segment.
+    Write& write = writes_[side()];
+    const bool goes_on = write.open && write.stag == header.stag && write.next == header.tagged_offset;
+    if (!goes_on) {
+      write.stag = header.stag;
+      write.begin = header.tagged_offset;
+    }
+    write.next = header.tagged_offset + fpdu.payload_length;
+    write.open = !header.last;
+    if (header.last && write.next != write.begin) touches(header.stag, write.begin);
   }
 
   void on_read_request(const rdmap::ReadRequest& read) {
@@ -441,6 +460,7 @@ class Analyzer::Connection {
   }
   [[nodiscard]] const Request& oldest() const { return requests_.at(order_.front()); }
 
+  const wire::Assignment& assignment_;
   const Event* event_ = nullptr;
   Annotation* out_ = nullptr;
   std::string text_;
@@ -450,19 +470,20 @@ class Analyzer::Connection {
   std::array<bool, 2> seen_{};                     ///< sides that have sent a message
   std::array<bool, 2> lost_{};                     ///< of whose octets the capture lacks some
   std::array<KnownMemory, 2> memory_;              ///< by the Side whose memory it is
+  std::array<Write, 2> writes_;                    ///< by the Side that sends
   std::array<std::deque<OneSided>, 2> one_sided_;  ///< by the Side that asked
   std::unordered_map<std::uint64_t, Request> requests_;
   std::deque<std::uint64_t> order_;  ///< of requests_, the oldest first
   std::unordered_map<std::uint64_t, HandleUse> handles_;
 };
 
-Analyzer::Analyzer() = default;
+Analyzer::Analyzer(const wire::Assignment& assignment) : assignment_(assignment) {}
 Analyzer::~Analyzer() = default;
 
 void Analyzer::event(const ConnectionInfo& connection, const Event& event, Annotation& annotation) {
   if (last_ == nullptr || last_number_ != connection.number) {
     auto& state = connections_[connection.number];
-    if (!state) state = std::make_unique<Connection>();
+    if (!state) state = std::make_unique<Connection>(assignment_);
     last_ = state.get();
     last_number_ = connection.number;
   }

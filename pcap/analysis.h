@@ -15,6 +15,7 @@
 #include "pcap/decoder.h"
 #include "pcap/event.h"
 #include "pcap/record.h"
+#include "proto/wire/assignment.h"
 #include "proto/wire/terms.h"
 
 namespace kbtp::trace {
@@ -35,7 +36,8 @@ struct Answered {
 
 class Analyzer {
  public:
-  Analyzer();
+  /// `assignment`: the decoder's.
+  explicit Analyzer(const wire::Assignment& assignment = wire::kProposed);
   ~Analyzer();
   Analyzer(const Analyzer&) = delete;
   Analyzer& operator=(const Analyzer&) = delete;
@@ -52,6 +54,7 @@ class Analyzer {
   void charge(Connection& connection);
   void forget_oldest();
 
+  wire::Assignment assignment_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Connection>> connections_;
   std::uint64_t last_number_ = 0;  ///< of `last_`: most events are of the connection of the one before
   Connection* last_ = nullptr;

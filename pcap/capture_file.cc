@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint32_t kNanosecondMagic = 0xA1B23C4D;
 constexpr std::uint32_t kSnapLength = 262144;
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+/// Year 2116: of times up to here the difference of any two fits.
+constexpr std::int64_t kLatest = (std::int64_t{1} << 62) - 1;
 
 struct FileCloser {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -129,6 +131,7 @@ struct CaptureReader::State {
     auto frame = classic ? next_of(*classic) : pcapng ? next_of(*pcapng) : next_of_libpcap();
     if (frame) {
       frame->number = ++number;
+      frame->time_ns = std::clamp(frame->time_ns, -kLatest, kLatest);
       if (classic) frame->link = link;
       return frame;
     }

@@ -33,7 +33,8 @@ class CaptureReader {
   ~CaptureReader();
 
   /// The next frame; nothing at the end of the file or where it can be read no further (see damage()). Its
-  /// octets are valid until the next call.
+  /// octets are valid until the next call. Its time is between the years 1823 and 2116, so that the
+  /// difference of any two fits.
   [[nodiscard]] std::optional<FrameView> next_view();
   /// The same with octets of its own.
   [[nodiscard]] std::optional<Frame> next();

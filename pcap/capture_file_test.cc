@@ -190,7 +190,7 @@ class ReaderCaptures : public ::testing::Test {
 };
 
 TEST_F(ReaderCaptures, LinkTypes) {
-  EXPECT_EQ(trace("pcapplusplus-SllPacket.pcap").connections.at(0).client.to_string(),
+  EXPECT_EQ(trace("pcapplusplus-SllPacket.pcap").connections.at(0).server.to_string(),
             "[2404:6800:8004::68]:80");
   EXPECT_EQ(trace("pcapplusplus-Sll2Packet.pcap").connections.at(0).client.to_string(),
             "7.249.151.114:57292");

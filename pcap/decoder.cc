@@ -18,31 +18,52 @@ std::string ConnectionInfo::end_text(Side side) const {
   return text.starts_with('[') ? text.substr(1, text.size() - 2) : text;
 }
 
+namespace {
+
+/// Whether the server sent the first segment that was seen of a connection.
+bool is_from_server(const TcpSegment& first) {
+  constexpr std::uint16_t kEphemeral = 32768;  // clients get such ports from Linux, others from higher ranges
+  if (first.syn) return first.ack;
+  const auto startup = mpa::decode_startup(first.payload, std::nullopt);
+  if (const auto* whole = std::get_if<mpa::StartupComplete>(&startup))
+    return whole->frame.kind == mpa::StartupKind::reply;
+  return first.source.port < kEphemeral && first.destination.port >= kEphemeral;
+}
+
+}  // namespace
+
 /// A connection that still may get segments.
 class Decoder::Live {
  public:
   Live(const TcpSegment& first, std::uint64_t number, const DecodeOptions& options, Observer& observer)
       : observer_(observer), client_(Side::client, *this, options), server_(Side::server, *this, options) {
-    const bool from_server = first.syn && first.ack;
+    const bool from_server = is_from_server(first);
     info_.number = number;
     info_.client = from_server ? first.destination : first.source;
     info_.server = from_server ? first.source : first.destination;
-    if (first.syn && !first.ack) {
-      info_.opening_seen = true;
-      opening_sequence_ = first.sequence;
-    }
   }
   Live(const Live&) = delete;
   Live& operator=(const Live&) = delete;
 
-  /// Whether `segment` opens another connection between the same ends.
+  /// Whether `segment` is of another connection between the same ends: by its SYN, or because what it holds
+  /// is far behind the end.
   [[nodiscard]] bool reopened_by(const TcpSegment& segment) const {
-    return segment.syn && !segment.ack && !(info_.opening_seen && segment.sequence == opening_sequence_);
+    const bool from_client = segment.source == info_.client;
+    const Direction& own = from_client ? client_ : server_;
+    const Direction& peer = from_client ? server_ : client_;
+    if (!segment.syn) return own.ended && own.reassembler.is_outside(segment);
+    const bool any_octets = own.reassembler.has_octets() || peer.reassembler.has_octets();
+    if (const auto syn = own.reassembler.syn_sequence())
+      return segment.sequence != *syn && (any_octets || !segment.ack);
+    return own.reassembler.has_octets() || (!segment.ack && any_octets);
   }
 
   void take(const TcpSegment& segment, FrameRef frame) {
     last_ = frame;
-    Direction& direction = segment.source == info_.client ? client_ : server_;
+    const bool from_client = segment.source == info_.client;
+    if (segment.syn && !segment.ack && from_client) info_.opening_seen = true;
+    Direction& direction = from_client ? client_ : server_;
+    Direction& peer = from_client ? server_ : client_;
     const std::uint64_t differing = direction.reassembler.counters().differing;
     direction.reassembler.segment(segment, frame, direction.sink);
     if (direction.reassembler.counters().differing != differing) {
@@ -56,10 +77,14 @@ class Decoder::Live {
                  {}});
     }
     if (segment.rst) {
+      direction.reassembler.finish(frame, direction.sink);
       direction.end(TcpEnd::Kind::rst, frame, *this);
-    } else if (const auto fin = direction.reassembler.fin_offset();
-               fin && direction.reassembler.next_offset() >= *fin) {
-      direction.end(TcpEnd::Kind::fin, frame, *this);
+    } else {
+      direction.end_at_fin(frame, *this);
+    }
+    if (segment.ack && !segment.rst) {
+      peer.reassembler.acknowledged(segment.acknowledgment, frame, peer.sink);
+      peer.end_at_fin(frame, *this);
     }
   }
 
@@ -105,6 +130,11 @@ class Decoder::Live {
       stream.end(frame);
       live.tell(Event{side, frame, frame, reassembler.next_offset(), TcpEnd{kind}, {}, {}});
     }
+    /// Ends it when all octets in front of its FIN were given out.
+    void end_at_fin(FrameRef frame, Live& live) {
+      const auto fin = reassembler.fin_offset();
+      if (fin && reassembler.next_offset() >= *fin) end(TcpEnd::Kind::fin, frame, live);
+    }
     [[nodiscard]] std::size_t held_octets() const { return stream.held_octets() + reassembler.held_octets(); }
 
     Side side;
@@ -123,7 +153,6 @@ class Decoder::Live {
   ConnectionInfo info_;
   Agreement agreement_;
   Direction client_, server_;
-  std::uint32_t opening_sequence_ = 0;
   FrameRef last_;
 };
 

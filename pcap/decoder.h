@@ -31,8 +31,8 @@ inline constexpr std::array<std::string_view, 4> kTransportNames{"tcp", "rocev2"
   return kTransportNames[static_cast<std::size_t>(transport)];
 }
 
-/// A TCP connection, or a pair of queue pairs that talk to each other, as far as it has been seen. The client
-/// of queue pairs is who sent the REQ, or else who sent first.
+/// A TCP connection, or a pair of queue pairs that talk to each other, as far as it has been seen. For the
+/// client of TCP see Side; that of queue pairs is who sent the REQ, or else who sent first.
 struct ConnectionInfo {
   std::uint64_t number = 0;  ///< 1 for the first of the capture
   Transport transport = Transport::tcp;
@@ -53,7 +53,8 @@ struct ConnectionInfo {
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// Events of one connection come in the order of the frames that completed them.
+  /// Events of one connection come in the order of the frames that completed them; those of a direction that
+  /// lacks octets may come behind later ones of the other.
   virtual void on_event(const ConnectionInfo& connection, const Event& event) = 0;
   /// It ended, or the capture did, or it made room for others: the last call about it.
   virtual void on_end(const ConnectionInfo& connection) = 0;

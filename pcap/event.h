@@ -34,7 +34,8 @@
 namespace kbtp::trace {
 
 /// Ends of a connection: the client opened TCP. When the opening is not in the capture, the sender of the
-/// first segment counts as the client.
+/// first segment counts as the client, unless that is an MPA Reply, or comes from a port below 32768 and goes
+/// to one above.
 enum class Side : std::uint8_t {
   client,
   server,
@@ -142,8 +143,8 @@ struct Note {
 
 struct Event {
   Side from = Side::client;
-  FrameRef first;  ///< that brought its first octet
-  FrameRef frame;  ///< with which it was whole and in order: events of a connection are in this order
+  FrameRef first;            ///< that brought its first octet
+  FrameRef frame;            ///< with which it was whole and in order
   std::uint64_t offset = 0;  ///< stream offset of its first octet; TCP only
   std::variant<Startup, BadStartup, Fpdu, Message, TcpEnd, Missing, Note, IbPacket, CmMessage> what;
   /// What it was read from: the start-up frame, the FPDU from its first marker or length to its CRC, the

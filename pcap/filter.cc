@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/spelling.h"
+
 namespace kbtp::trace {
 
 namespace {
@@ -84,6 +86,26 @@ std::string list(std::span<const std::string_view> names) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+/// The fields whose names, or last parts of names, are spelled most like `name`, if any is near.
+std::vector<std::string_view> near_fields(std::string_view name,
+                                          std::span<const std::span<const FieldInfo>> groups) {
+  std::vector<std::string_view> near;
+  std::size_t least = std::max<std::size_t>(1, name.size() / 3);
+  for (const auto group : groups) {
+    for (const FieldInfo& info : group) {
+      std::size_t distance = edit_distance(name, info.name);
+      for (std::size_t dot = info.name.find('.'); dot != std::string_view::npos;
+           dot = info.name.find('.', dot + 1))
+        distance = std::min(distance, edit_distance(name, info.name.substr(dot + 1)));
+      if (distance > least) continue;
+      if (distance < least) near.clear();
+      least = distance;
+      near.push_back(info.name);
+    }
+  }
+  return near;
+}
+
 }  // namespace
 
 Result<const FieldInfo*> find_field(std::string_view name,
@@ -101,7 +123,12 @@ Result<const FieldInfo*> find_field(std::string_view name,
     }
   }
   if (found.size() == 1) return found.front();
-  if (found.empty()) return failure(fmt::format("there is no field \"{}\" (--fields lists all)", name));
+  if (found.empty()) {
+    const auto near = near_fields(name, groups);
+    return failure(
+        fmt::format("there is no field \"{}\"{} (--fields lists all)", name,
+                    near.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(near, " or "))));
+  }
   std::vector<std::string_view> names;
   for (const FieldInfo* info : found) names.push_back(info->name);
   return failure(fmt::format("\"{}\" may be {}: write one in full", name, list(names)));

@@ -161,6 +161,14 @@ TEST(FilterErrors, SayWhatWouldDo) {
   EXPECT_NE(error_of("op = 1").text.find("=="), std::string::npos);
 }
 
+TEST(FilterErrors, NameTheFieldThatIsSpelledAlmostSo) {
+  EXPECT_NE(error_of("statsu == 1").text.find("did you mean kbtp.status?"), std::string::npos);
+  EXPECT_NE(error_of("kbtp.statu == 1").text.find("did you mean kbtp.status?"), std::string::npos);
+  EXPECT_NE(error_of("stagg == 1").text.find("did you mean ddp.stag or terminate.ddp.stag?"),
+            std::string::npos);
+  EXPECT_EQ(error_of("nothing == 1").text.find("did you mean"), std::string::npos);
+}
+
 TEST_F(FilterTest, AnyTextIsTakenOrRefusedAtAColumnInIt) {
   constexpr std::array<std::string_view, 24> kPieces{
       "op", "stag", "src", "time", "data", "last", "==", "!=", "<",  ">=", "~",     "&&",

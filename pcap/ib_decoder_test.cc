@@ -400,10 +400,10 @@ TEST(IbDecoderTest, ACompletionRecordEndsItsRequest) {
   load.destination = {0x1000, 0x8000, 512};
   load.record = wire::CompletionDescriptor{0x1001, 0x9000};
   const auto record_at = [](std::uint32_t key, std::uint64_t address, std::uint64_t request_id,
-                            wire::Status status) {
+                            wire::Status status, const wire::Assignment& assignment = wire::kProposed) {
     static std::array<std::byte, wire::kCompletionRecordSize> octets;
-    octets =
-        wire::encode(wire::CompletionRecord{.request_id = request_id, .status = status, .data_length = 400});
+    octets = wire::encode(
+        wire::CompletionRecord{.request_id = request_id, .status = status, .data_length = 400}, assignment);
     ib::Packet packet = ib_packet(Operation::write_only_immediate, kClientQp, 61, octets);
     packet.reth = ib::Reth{address, key, wire::kCompletionRecordSize};
     return packet;
@@ -413,17 +413,19 @@ TEST(IbDecoderTest, ACompletionRecordEndsItsRequest) {
     std::string text;
     std::vector<std::string> findings;
   };
-  const auto told = [&](const ib::Packet& record) {
+  const auto told = [&](const ib::Packet& record, const wire::Assignment& assignment = wire::kProposed) {
     Talk talk;
-    talk.client(Operation::send_only, 50, wire::encode(wire::Request(load)));
+    talk.client(Operation::send_only, 50, wire::encode(wire::Request(load), assignment));
     const Bytes block = pattern(400);
     ib::Packet data = ib_packet(Operation::write_only, kClientQp, 60, block);
     data.reth = ib::Reth{0x8000, 0x1000, 400};
     talk.say(false, data);
     talk.say(false, record);
     Told all;
-    Analyzer analyzer;
-    for (const Connection& connection : decode_trace(talk.frames).connections) {
+    Analyzer analyzer(assignment);
+    DecodeOptions options;
+    options.assignment = assignment;
+    for (const Connection& connection : decode_trace(talk.frames, options).connections) {
       for (const Event& event : connection.events) {
         Annotation annotation;
         analyzer.event(connection, event, annotation);
@@ -446,6 +448,14 @@ TEST(IbDecoderTest, ACompletionRecordEndsItsRequest) {
   ASSERT_EQ(refused.answered.size(), 1U);
   EXPECT_EQ(refused.answered[0].status, wire::Status::not_bound);
   ASSERT_EQ(refused.findings.size(), 1U);
+
+  // By other numbers for statuses and opcodes.
+  wire::Assignment other = wire::kProposed;
+  std::ranges::reverse(other.statuses);
+  std::ranges::reverse(other.opcodes);
+  const Told by_other = told(record_at(0x1001, 0x9000, 77, wire::Status::not_bound, other), other);
+  ASSERT_EQ(by_other.answered.size(), 1U);
+  EXPECT_EQ(by_other.answered[0].status, wire::Status::not_bound);
 
   // Elsewhere, of another request, or of another size it is a Write as any.
   EXPECT_TRUE(told(record_at(0x1001, 0x9018, 77, wire::Status::success)).answered.empty());

@@ -142,6 +142,9 @@ TEST(PcapngFile, TimesOfAnyUnit) {
   EXPECT_EQ(time_of(0xFF, 1), 0);
   EXPECT_EQ(time_of(6, 1, 100), 100'000'001'000);
   EXPECT_EQ(time_of(6, 0, -2), -2'000'000'000);
+  // Whatever a file claims, the difference of any two times fits.
+  EXPECT_EQ(time_of(9, std::uint64_t{1} << 63), -((std::int64_t{1} << 62) - 1));
+  EXPECT_EQ(time_of(9, (std::uint64_t{1} << 63) - 1), (std::int64_t{1} << 62) - 1);
 }
 
 TEST(PcapngFile, SimpleAndObsoletePackets) {

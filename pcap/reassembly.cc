@@ -29,10 +29,11 @@ void Reassembler::segment(const TcpSegment& segment, FrameRef frame, const Sink&
   std::uint32_t sequence = segment.sequence;
   if (segment.syn) {
     ++sequence;
-    if (!started_ || (!saw_syn_ && next_ == 0)) {
+    if (!has_octets()) {
       base_ = sequence;
       saw_syn_ = true;
       started_ = true;
+      fin_.reset();
     }
   }
   if (segment.payload_length == 0 && !segment.fin) return;
@@ -69,6 +70,39 @@ void Reassembler::segment(const TcpSegment& segment, FrameRef frame, const Sink&
   if (lacking > 0) take(offset + kept.size(), lacking, {}, frame, sink);
   while (waiting_octets_ > limits_.waiting_octets || waiting_.size() > limits_.waiting_segments)
     give_up_first_gap(sink);
+  give_up_acknowledged(sink);
+}
+
+void Reassembler::acknowledged(std::uint32_t acknowledgment, FrameRef frame, const Sink& sink) {
+  if (!started_) return;
+  now_ = frame;
+  const std::int64_t place = this->place(acknowledgment);
+  if (place > static_cast<std::int64_t>(next_)) {
+    const auto offset = static_cast<std::uint64_t>(place);
+    acknowledged_ = std::max(acknowledged_, offset);
+    if (!claim_) claim_ = Claim{offset, frame.time_ns, 0};
+    // With the FIN acknowledged the connection may well be silent from now on.
+    if (fin_ && offset > *fin_) claim_ = Claim{offset, frame.time_ns, limits_.patience_segments};
+  }
+  give_up_acknowledged(sink);
+}
+
+/// Gives up gaps in front of what was acknowledged some time ago. Where nothing has come behind a gap yet it
+/// waits on: the acknowledgement may have overtaken all of it.
+void Reassembler::give_up_acknowledged(const Sink& sink) {
+  if (!claim_) return;
+  if (next_ >= claim_->offset) return claim_.reset();
+  if (++claim_->segments <= limits_.patience_segments && now_.time_ns - claim_->time_ns < limits_.patience_ns)
+    return;
+  while (!waiting_.empty() && waiting_.begin()->first <= claim_->offset) give_up_first_gap(sink);
+  claim_.reset();
+}
+
+bool Reassembler::is_outside(const TcpSegment& segment) const {
+  constexpr std::int64_t kAstray = 1'048'576;  // frames of this stream that come late are not so far away
+  if (segment.payload_length == 0) return false;
+  const std::int64_t begin = place(segment.sequence);
+  return begin < -kAstray || begin > static_cast<std::int64_t>(fin_.value_or(next_)) + kAstray;
 }
 
 void Reassembler::take(std::uint64_t offset, std::uint64_t length, Octets octets, FrameRef frame,
@@ -77,7 +111,7 @@ void Reassembler::take(std::uint64_t offset, std::uint64_t length, Octets octets
     return give_out(Run{offset, length, octets, frame, now_}, sink);
   }
   keep(offset, length, octets, frame);
-  release(sink);
+  while (!waiting_.empty() && waiting_.begin()->first == next_) give_out_first(now_, sink);
 }
 
 /// Stores what no waiting run covers yet. Runs that are lacking are covered by real octets when those come
@@ -127,23 +161,27 @@ void Reassembler::keep(std::uint64_t offset, std::uint64_t length, Octets octets
   store(position, end);
 }
 
-void Reassembler::release(const Sink& sink) {
-  for (auto at = waiting_.begin(); at != waiting_.end() && at->first == next_; at = waiting_.begin()) {
-    const auto node = waiting_.extract(at);
-    const Waiting& run = node.mapped();
-    waiting_octets_ -= run.octets.size();
-    give_out(Run{node.key(), run.length, run.octets, run.frame, now_}, sink);
-  }
+void Reassembler::give_out_first(FrameRef ready, const Sink& sink) {
+  const auto node = waiting_.extract(waiting_.begin());
+  const Waiting& run = node.mapped();
+  waiting_octets_ -= run.octets.size();
+  give_out(Run{node.key(), run.length, run.octets, run.frame, ready}, sink);
 }
 
+/// The receiver had the octets that the capture lacks, and so those behind them when these came.
 void Reassembler::give_up_first_gap(const Sink& sink) {
+  const auto brought = [&] {
+    const FrameRef frame = waiting_.begin()->second.frame;
+    return frame.number > ready_.number ? frame : ready_;
+  };
   const auto first = waiting_.begin();
-  give_out(Run{next_, first->first - next_, {}, first->second.frame, now_}, sink);
-  release(sink);
+  give_out(Run{next_, first->first - next_, {}, first->second.frame, brought()}, sink);
+  while (!waiting_.empty() && waiting_.begin()->first == next_) give_out_first(brought(), sink);
 }
 
 void Reassembler::give_out(const Run& run, const Sink& sink) {
   next_ = run.offset + run.length;
+  ready_ = run.ready;
   if (run.missing()) {
     counters_.missing += run.length;
     tail_from_ = next_;
@@ -172,6 +210,10 @@ void Reassembler::compare_with_tail(std::uint64_t offset, Octets octets) {
 void Reassembler::finish(FrameRef last, const Sink& sink) {
   now_ = last;
   while (!waiting_.empty()) give_up_first_gap(sink);
+  // A FIN counts as an octet (RFC 9293 3.4), and may not be in the capture.
+  const std::uint64_t behind =
+      fin_ ? std::min(*fin_, acknowledged_) : acknowledged_ - std::min<std::uint64_t>(acknowledged_, 1);
+  if (behind > next_) give_out(Run{next_, behind - next_, {}, last, last}, sink);
 }
 
 }  // namespace kbtp::trace

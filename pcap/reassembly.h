@@ -32,7 +32,8 @@ struct Run {
   std::uint64_t length = 0;
   Octets octets;
   FrameRef frame;  ///< that brought it; for octets that are lacking, the one that made it known
-  FrameRef ready;  ///< with which it came to be in order; runs leave in the order of these
+  FrameRef ready;  ///< with which it came to be in order; behind octets that are lacking, that brought it and
+                   ///< all in front of it. Runs leave in the order of these
   [[nodiscard]] bool missing() const { return octets.empty(); }
 };
 
@@ -41,6 +42,11 @@ class Reassembler {
   struct Limits {
     std::size_t waiting_octets = std::size_t{16} << 20;  ///< behind a gap; beyond it the gap is given up
     std::size_t waiting_segments = 65536;
+    /// From an acknowledgement of octets that did not come so many further segments, or so much time, until
+    /// they are given up: captures of several queues or interfaces have some frames in another order than
+    /// they went.
+    std::uint32_t patience_segments = 64;
+    std::int64_t patience_ns = 100'000'000;
   };
   struct Counters {
     std::uint64_t retransmitted = 0;  ///< octets seen again
@@ -55,7 +61,11 @@ class Reassembler {
 
   /// Takes a segment of this direction; `sink` is called for each run that is now in order.
   void segment(const TcpSegment& segment, FrameRef frame, const Sink& sink);
-  /// The capture is over with frame `last`: gives out what still waits, gaps as missing runs.
+  /// The other end says that it has all in front of `acknowledgment` (RFC 9293 3.4), so that nobody sends
+  /// that again.
+  void acknowledged(std::uint32_t acknowledgment, FrameRef frame, const Sink& sink);
+  /// Nothing more comes, or the capture is over with frame `last`: gives out what still waits, gaps as
+  /// missing runs, and what was acknowledged and never came as another.
   void finish(FrameRef last, const Sink& sink);
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
@@ -65,7 +75,13 @@ class Reassembler {
   }
   /// The offset behind the last octet that was given out.
   [[nodiscard]] std::uint64_t next_offset() const { return next_; }
-  [[nodiscard]] bool saw_syn() const { return saw_syn_; }
+  /// Of a stream that is over: whether octets of `segment` are so far from it that they are of another.
+  [[nodiscard]] bool is_outside(const TcpSegment& segment) const;
+  /// The sequence number of the SYN, if one was seen.
+  [[nodiscard]] std::optional<std::uint32_t> syn_sequence() const {
+    return saw_syn_ ? std::optional(base_ - 1) : std::nullopt;
+  }
+  [[nodiscard]] bool has_octets() const { return next_ != 0 || !waiting_.empty(); }
   /// The offset of the FIN, once one was seen.
   [[nodiscard]] std::optional<std::uint64_t> fin_offset() const { return fin_; }
 
@@ -78,8 +94,9 @@ class Reassembler {
   [[nodiscard]] std::int64_t place(std::uint32_t sequence) const;
   void take(std::uint64_t offset, std::uint64_t length, Octets octets, FrameRef frame, const Sink& sink);
   void keep(std::uint64_t offset, std::uint64_t length, Octets octets, FrameRef frame);
-  void release(const Sink& sink);
+  void give_out_first(FrameRef ready, const Sink& sink);
   void give_up_first_gap(const Sink& sink);
+  void give_up_acknowledged(const Sink& sink);
   void give_out(const Run& run, const Sink& sink);
   void compare_with_tail(std::uint64_t offset, Octets octets);
 
@@ -97,6 +114,15 @@ class Reassembler {
   std::vector<std::byte> tail_;  ///< octets given out last, a ring indexed by offset modulo kTail
   std::uint64_t tail_from_ = 0;  ///< offset of the first octet that is in it
   FrameRef now_;
+  FrameRef ready_;  ///< of the last run that was given out
+  /// An acknowledgement of octets that have not come: `offset` is behind them.
+  struct Claim {
+    std::uint64_t offset = 0;
+    std::int64_t time_ns = 0;
+    std::uint32_t segments = 0;  ///< since then
+  };
+  std::optional<Claim> claim_;
+  std::uint64_t acknowledged_ = 0;  ///< the highest offset
   Counters counters_;
 };
 

@@ -36,6 +36,13 @@ class Stream {
     segment.fin = true;
     feed(segment);
   }
+  /// The other end has all in front of `offset`.
+  void acknowledge(std::uint64_t offset, std::int64_t later_ns = 0) {
+    ++frame_;
+    time_ns_ += later_ns;
+    reassembler_.acknowledged(isn_ + 1 + static_cast<std::uint32_t>(offset), FrameRef{frame_, time_ns_},
+                              sink());
+  }
   void finish() { reassembler_.finish(FrameRef{frame_ + 1, 0}, sink()); }
 
   /// Octets so far; missing ones are 0xEE.
@@ -61,12 +68,13 @@ class Stream {
   }
   void feed(const TcpSegment& segment) {
     ++frame_;
-    reassembler_.segment(segment, FrameRef{frame_, static_cast<std::int64_t>(frame_)}, sink());
+    reassembler_.segment(segment, FrameRef{frame_, time_ns_}, sink());
   }
 
   Reassembler reassembler_;
   std::uint32_t isn_;
   std::uint64_t frame_ = 0;
+  std::int64_t time_ns_ = 0;
 };
 
 TEST(Reassembly, EveryChopOverTheSequenceWrapGivesTheStream) {
@@ -164,6 +172,99 @@ TEST(Reassembly, GapIsToldAtTheEnd) {
   EXPECT_EQ(stream.octets.size(), 14U);
 }
 
+TEST(Reassembly, AGapThatWasAcknowledgedIsToldSomeSegmentsLater) {
+  Stream stream(0xFFFFFFF0);
+  stream.syn();
+  stream.data(0, pattern(100));
+  stream.data(200, pattern(100));
+  for (std::uint32_t i = 0; i < Reassembler::Limits{}.patience_segments; ++i) {
+    stream.acknowledge(300);
+    ASSERT_EQ(stream.octets.size(), 100U) << i;
+  }
+  stream.acknowledge(300);
+  EXPECT_EQ(stream.octets.size(), 300U);
+  EXPECT_EQ(stream.get().counters().missing, 100U);
+  // The next one waits as long again, and segments of the direction itself count too.
+  stream.data(400, pattern(100));
+  stream.acknowledge(500);
+  for (std::uint32_t i = 0; i + 1 < Reassembler::Limits{}.patience_segments; ++i)
+    stream.data(500 + std::uint64_t{10} * i, pattern(10));
+  EXPECT_EQ(stream.octets.size(), 300U);
+  stream.data(5000, pattern(10));
+  EXPECT_EQ(stream.get().counters().missing, 200U);
+  EXPECT_EQ(stream.octets.size(), 500U + 10U * (Reassembler::Limits{}.patience_segments - 1));
+}
+
+TEST(Reassembly, AGapThatWasAcknowledgedIsToldSomeTimeLater) {
+  Stream stream(5);
+  stream.syn();
+  stream.data(10, pattern(10));
+  stream.acknowledge(20);
+  stream.acknowledge(20, Reassembler::Limits{}.patience_ns - 1);
+  EXPECT_TRUE(stream.octets.empty());
+  stream.acknowledge(20, 1);
+  EXPECT_EQ(stream.octets.size(), 20U);
+}
+
+TEST(Reassembly, WhatComesBehindItsAcknowledgementIsNotLacking) {
+  Stream stream(5);
+  stream.syn();
+  stream.data(0, pattern(10));
+  stream.acknowledge(40);  // overtook all of it
+  stream.data(20, pattern(10));
+  stream.data(30, pattern(10));
+  stream.data(10, pattern(10));
+  stream.acknowledge(40, Reassembler::Limits{}.patience_ns);
+  stream.finish();
+  EXPECT_EQ(stream.octets.size(), 40U);
+  EXPECT_EQ(stream.get().counters().missing, 0U);
+}
+
+TEST(Reassembly, AGapThatWasNotAcknowledgedWaits) {
+  Stream stream(5);
+  stream.syn();
+  stream.data(0, pattern(10));
+  stream.data(20, pattern(10));
+  for (int i = 0; i < 1000; ++i) stream.acknowledge(10, 1'000'000);
+  stream.acknowledge(15);  // a part of it
+  for (int i = 0; i < 1000; ++i) stream.acknowledge(15, 1'000'000);
+  EXPECT_EQ(stream.octets.size(), 10U);
+  stream.data(10, pattern(10));
+  EXPECT_EQ(stream.octets.size(), 30U);
+  EXPECT_EQ(stream.get().counters().missing, 0U);
+}
+
+TEST(Reassembly, AnAcknowledgedFinLeavesNothingToWaitFor) {
+  Stream stream(5);
+  stream.syn();
+  stream.data(10, pattern(10));
+  stream.fin(20);
+  stream.acknowledge(20);
+  EXPECT_TRUE(stream.octets.empty());
+  stream.acknowledge(21);
+  EXPECT_EQ(stream.octets.size(), 20U);
+}
+
+TEST(Reassembly, WhatWasAcknowledgedAndNeverCameIsToldAtTheEnd) {
+  for (const bool fin : {false, true}) {
+    Stream stream(5);
+    stream.syn();
+    stream.data(0, pattern(10));
+    if (fin) stream.fin(30);
+    stream.acknowledge(31);  // that of the FIN, whether that is in the capture or not
+    stream.finish();
+    ASSERT_EQ(stream.runs.size(), 2U) << fin;
+    EXPECT_TRUE(stream.runs[1].missing());
+    EXPECT_EQ(stream.octets.size(), 30U) << fin;
+  }
+  Stream whole(5);
+  whole.syn();
+  whole.data(0, pattern(10));
+  whole.acknowledge(11);
+  whole.finish();
+  EXPECT_EQ(whole.runs.size(), 1U);
+}
+
 TEST(Reassembly, CutShortFramesLeaveMissingRuns) {
   Stream stream(5);
   stream.syn();
@@ -206,7 +307,7 @@ TEST(Reassembly, WithoutSynTheFirstOctetSeenIsTheBeginning) {
   stream.data(104, pattern(4));
   stream.data(96, pattern(4));  // before the beginning
   EXPECT_EQ(stream.octets, pattern(4) + pattern(4));
-  EXPECT_FALSE(stream.get().saw_syn());
+  EXPECT_FALSE(stream.get().syn_sequence());
 }
 
 TEST(Reassembly, FinHasItsPlace) {

@@ -53,13 +53,13 @@ enum Flags : std::uint8_t {
 };
 
 inline Bytes tcp(std::uint16_t source, std::uint16_t destination, std::uint32_t sequence, std::uint8_t flags,
-                 Octets payload) {
+                 Octets payload, std::uint32_t acknowledgment = 0) {
   Bytes octets(20 + payload.size());
   ByteWriter out(octets);
   out.u16(source);
   out.u16(destination);
   out.u32(sequence);
-  out.u32(0);
+  out.u32(acknowledgment);
   out.u8(5 << 4);
   out.u8(flags);
   out.zeros(6);  // window, checksum, urgent pointer
@@ -104,7 +104,8 @@ inline Bytes ethernet(std::uint16_t type, Octets payload) {
   return octets;
 }
 
-/// A connection of which each segment is written by the test.
+/// A connection of which each segment is written by the test. Each end acknowledges all that the other has
+/// said.
 class Conversation {
  public:
   explicit Conversation(std::uint32_t client_isn = 1000, std::uint32_t server_isn = 0xFFFFFF00,
@@ -150,8 +151,10 @@ class Conversation {
     Frame frame;
     frame.number = frames.size() + 1;
     frame.time_ns = static_cast<std::int64_t>(frame.number) * 1000;
-    frame.octets = ethernet(
-        0x0800, ipv4(source, destination, 6, tcp(source.port, destination.port, sequence, flags, octets)));
+    const std::uint32_t acknowledgment = (flags & kAck) != 0 ? next_[from_client ? 1 : 0] : 0;
+    frame.octets =
+        ethernet(0x0800, ipv4(source, destination, 6,
+                              tcp(source.port, destination.port, sequence, flags, octets, acknowledgment)));
     frame.wire_length = static_cast<std::uint32_t>(frame.octets.size());
     frames.push_back(std::move(frame));
   }

@@ -17,7 +17,7 @@
 namespace kbtp::trace {
 
 struct Connection : ConnectionInfo {
-  std::vector<Event> events;  ///< owned; of both directions, in the order of the frames that completed them
+  std::vector<Event> events;  ///< owned; of both directions, as Observer::on_event() gets them
 };
 
 struct Trace {

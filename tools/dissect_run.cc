@@ -77,6 +77,7 @@ class Dissector final : private trace::Observer {
         esp_(esp),
         decode_(decode_options(esp)),
         decoder_(decode_, *this),
+        analyzer_(decode_.assignment),
         builder_(decode_.assignment),
         chart_(options.output == "svg" ? std::make_unique<trace::Chart>() : nullptr),
         plain_(output, options.segments || options.verbose || options.octets),
