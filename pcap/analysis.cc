@@ -117,9 +117,10 @@ class Analyzer::Connection {
  public:
   explicit Connection(const wire::Assignment& assignment) : assignment_(assignment) {}
 
-  std::optional<Answered> event(const Event& event, Annotation& annotation) {
+  std::optional<Answered> event(const ConnectionInfo& info, const Event& event, Annotation& annotation) {
     text_.clear();
     answered_.reset();
+    info_ = &info;
     event_ = &event;
     out_ = &annotation;
     std::visit([this](const auto& what) { on(what); }, event.what);
@@ -325,7 +326,8 @@ class Analyzer::Connection {
                 [&](const OneSided& request) { return !request.atomic && request.sink_stag == header.stag; });
     }
     if (open.empty() || open.front().atomic) {
-      if (all_seen()) find(*out_, Severity::warning, "response-unasked", "no Read Request is open");
+      if (is_odd_without_request())
+        find(*out_, Severity::warning, "response-unasked", "no Read Request is open");
       return;
     }
     if (fpdu.payload_length != 0 && open.front().sink_stag != header.stag)
@@ -347,7 +349,8 @@ class Analyzer::Connection {
       });
     }
     if (open.empty() || !open.front().atomic) {
-      if (all_seen()) find(*out_, Severity::warning, "response-unasked", "no Atomic Request is open");
+      if (is_odd_without_request())
+        find(*out_, Severity::warning, "response-unasked", "no Atomic Request is open");
       return;
     }
     const OneSided request = std::move(open.front());
@@ -375,9 +378,13 @@ class Analyzer::Connection {
            "the control bits are in the order of Linux siw, not of RFC 5040 4.8");
   }
 
-  /// Of requests that the capture has: what lies in front of its start or where it lacks octets is not known.
-  [[nodiscard]] bool all_seen() const { return seen_[0] && seen_[1] && !lost_[peer()]; }
-  [[nodiscard]] bool lost() const { return lost_[0] || lost_[1]; }
+  /// No request that fits what comes now is open. Whether that is odd: not when the request may be in front
+  /// of the capture's start, or in or behind octets that it lacks.
+  [[nodiscard]] bool is_odd_without_request() {
+    lost_[peer()] = lost_[peer()] || info_->lacks_octets[peer()];
+    return seen_[0] && seen_[1] && !lost_[peer()];
+  }
+  [[nodiscard]] bool lost() const { return lost_[0] || lost_[1] || info_->lacks_octets[peer()]; }
   /// Responses come in the order of the requests. Where octets are lacking some of either are not known:
   /// those in front of the one that fits, or all.
   template <class Fits>
@@ -434,7 +441,7 @@ class Analyzer::Connection {
   void finish(std::uint64_t id, wire::Status status, std::uint64_t data_length) {
     const auto at = requests_.find(id);
     if (at == requests_.end()) {
-      if (all_seen())
+      if (is_odd_without_request())
         find(*out_, Severity::warning, "completion-unasked", fmt::format("no request {:#x} is open", id));
       return;
     }
@@ -461,6 +468,7 @@ class Analyzer::Connection {
   [[nodiscard]] const Request& oldest() const { return requests_.at(order_.front()); }
 
   const wire::Assignment& assignment_;
+  const ConnectionInfo* info_ = nullptr;
   const Event* event_ = nullptr;
   Annotation* out_ = nullptr;
   std::string text_;
@@ -488,7 +496,7 @@ void Analyzer::event(const ConnectionInfo& connection, const Event& event, Annot
     last_number_ = connection.number;
   }
   last_->used = ++events_;
-  answered_ = last_->event(event, annotation);
+  answered_ = last_->event(connection, event, annotation);
   const auto* fpdu = event.as<Fpdu>();
   // Most events are segments with data, of which nothing is kept.
   if (fpdu == nullptr || fpdu->tagged() == nullptr || last_->charged == 0) charge(*last_);

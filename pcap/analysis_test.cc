@@ -139,6 +139,20 @@ TEST(Analysis, AWriteOfSeveralSegmentsIsForWhatItsFirstOctetGoesTo) {
   EXPECT_EQ(analysed.texts.at(inside), "block 0x11000 at octet 600");
 }
 
+TEST(Analysis, AnAnswerWhoseRequestWaitsBehindLostOctetsIsNotUnasked) {
+  for (const bool request_lost : {false, true}) {
+    Talk talk;
+    talk.load(7, 3, 0xAB, 0x1000);
+    talk.frames.pop_back();  // the capture lacks it
+    if (!request_lost) talk.load(8, 4, 0xAB, 0x1000);
+    talk.complete(request_lost ? 7 : 8);
+    for (int i = 0; i < 100; ++i) talk.write(false, 0xAC, 0);
+    const Analysed analysed(talk.frames);
+    for (const auto& [frame, found] : analysed.findings)
+      EXPECT_TRUE(found[0] == "octets-missing" || found[0] == "boundary-lost") << request_lost << found[0];
+  }
+}
+
 TEST(Analysis, LatenciesBehindLostOctetsEndWhereTheAnswerCame) {
   Talk talk;
   const auto load = talk.load(7, 3, 0xAB, 0x1000);

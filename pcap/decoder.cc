@@ -64,6 +64,7 @@ class Decoder::Live {
     if (segment.syn && !segment.ack && from_client) info_.opening_seen = true;
     Direction& direction = from_client ? client_ : server_;
     Direction& peer = from_client ? server_ : client_;
+    if (segment.ack && !segment.rst) peer.reassembler.acknowledged(segment.acknowledgment, frame);
     const std::uint64_t differing = direction.reassembler.counters().differing;
     direction.reassembler.segment(segment, frame, direction.sink);
     if (direction.reassembler.counters().differing != differing) {
@@ -76,15 +77,18 @@ class Decoder::Live {
                  {},
                  {}});
     }
+    if (direction.reassembler.impatient() || peer.reassembler.impatient()) {
+      // Of both, so that what answers the other does not come without it.
+      for (Direction* each : {&client_, &server_}) {
+        each->reassembler.give_up_acknowledged(each->sink);
+        each->end_at_fin(frame, *this);
+      }
+    }
     if (segment.rst) {
       direction.reassembler.finish(frame, direction.sink);
       direction.end(TcpEnd::Kind::rst, frame, *this);
     } else {
       direction.end_at_fin(frame, *this);
-    }
-    if (segment.ack && !segment.rst) {
-      peer.reassembler.acknowledged(segment.acknowledgment, frame, peer.sink);
-      peer.end_at_fin(frame, *this);
     }
   }
 
@@ -145,6 +149,7 @@ class Decoder::Live {
   };
 
   void tell(const Event& event) {
+    info_.lacks_octets = {client_.reassembler.lacks_octets(), server_.reassembler.lacks_octets()};
     info_.is_iwarp = info_.is_iwarp || client_.stream.is_iwarp() || server_.stream.is_iwarp();
     observer_.on_event(info_, event);
   }

@@ -40,7 +40,9 @@ struct ConnectionInfo {
   std::array<std::optional<std::uint32_t>, 2> qp;  ///< by Side, its own; as learnt up to now
   bool opening_seen = false;                       ///< the client's SYN, or its REQ, is in the capture
   bool is_iwarp = false;                           ///< as IwarpStream::is_iwarp(), of either direction
-  std::array<Reassembler::Counters, 2> counters;   ///< by the Side that sent; at the end
+  /// By the Side that sent, with each event: octets are lacking that may still come.
+  std::array<bool, 2> lacks_octets{};
+  std::array<Reassembler::Counters, 2> counters;  ///< by the Side that sent; at the end
 
   [[nodiscard]] const TransportAddress& address(Side side) const {
     return side == Side::client ? client : server;

@@ -70,10 +70,10 @@ void Reassembler::segment(const TcpSegment& segment, FrameRef frame, const Sink&
   if (lacking > 0) take(offset + kept.size(), lacking, {}, frame, sink);
   while (waiting_octets_ > limits_.waiting_octets || waiting_.size() > limits_.waiting_segments)
     give_up_first_gap(sink);
-  give_up_acknowledged(sink);
+  wait_for_claim();
 }
 
-void Reassembler::acknowledged(std::uint32_t acknowledgment, FrameRef frame, const Sink& sink) {
+void Reassembler::acknowledged(std::uint32_t acknowledgment, FrameRef frame) {
   if (!started_) return;
   now_ = frame;
   const std::int64_t place = this->place(acknowledgment);
@@ -84,16 +84,17 @@ void Reassembler::acknowledged(std::uint32_t acknowledgment, FrameRef frame, con
     // With the FIN acknowledged the connection may well be silent from now on.
     if (fin_ && offset > *fin_) claim_ = Claim{offset, frame.time_ns, limits_.patience_segments};
   }
-  give_up_acknowledged(sink);
+  wait_for_claim();
 }
 
-/// Gives up gaps in front of what was acknowledged some time ago. Where nothing has come behind a gap yet it
-/// waits on: the acknowledgement may have overtaken all of it.
+void Reassembler::wait_for_claim() {
+  if (!claim_) return;
+  ++claim_->segments;
+  if (next_ >= claim_->offset) claim_.reset();
+}
+
 void Reassembler::give_up_acknowledged(const Sink& sink) {
   if (!claim_) return;
-  if (next_ >= claim_->offset) return claim_.reset();
-  if (++claim_->segments <= limits_.patience_segments && now_.time_ns - claim_->time_ns < limits_.patience_ns)
-    return;
   while (!waiting_.empty() && waiting_.begin()->first <= claim_->offset) give_up_first_gap(sink);
   claim_.reset();
 }

@@ -63,7 +63,17 @@ class Reassembler {
   void segment(const TcpSegment& segment, FrameRef frame, const Sink& sink);
   /// The other end says that it has all in front of `acknowledgment` (RFC 9293 3.4), so that nobody sends
   /// that again.
-  void acknowledged(std::uint32_t acknowledgment, FrameRef frame, const Sink& sink);
+  void acknowledged(std::uint32_t acknowledgment, FrameRef frame);
+  /// Whether octets are lacking that may still come: others wait behind them, or they were acknowledged.
+  [[nodiscard]] bool lacks_octets() const { return claim_ || !waiting_.empty(); }
+  /// Whether so much has come since octets were acknowledged that they are not to be waited for any longer.
+  [[nodiscard]] bool impatient() const {
+    return claim_ && (claim_->segments > limits_.patience_segments ||
+                      now_.time_ns - claim_->time_ns >= limits_.patience_ns);
+  }
+  /// Gives up gaps in front of what was acknowledged. Where nothing has come behind a gap yet it stays: the
+  /// acknowledgement may have overtaken all of it.
+  void give_up_acknowledged(const Sink& sink);
   /// Nothing more comes, or the capture is over with frame `last`: gives out what still waits, gaps as
   /// missing runs, and what was acknowledged and never came as another.
   void finish(FrameRef last, const Sink& sink);
@@ -96,7 +106,7 @@ class Reassembler {
   void keep(std::uint64_t offset, std::uint64_t length, Octets octets, FrameRef frame);
   void give_out_first(FrameRef ready, const Sink& sink);
   void give_up_first_gap(const Sink& sink);
-  void give_up_acknowledged(const Sink& sink);
+  void wait_for_claim();
   void give_out(const Run& run, const Sink& sink);
   void compare_with_tail(std::uint64_t offset, Octets octets);
 

@@ -40,8 +40,8 @@ class Stream {
   void acknowledge(std::uint64_t offset, std::int64_t later_ns = 0) {
     ++frame_;
     time_ns_ += later_ns;
-    reassembler_.acknowledged(isn_ + 1 + static_cast<std::uint32_t>(offset), FrameRef{frame_, time_ns_},
-                              sink());
+    reassembler_.acknowledged(isn_ + 1 + static_cast<std::uint32_t>(offset), FrameRef{frame_, time_ns_});
+    be_patient();
   }
   void finish() { reassembler_.finish(FrameRef{frame_ + 1, 0}, sink()); }
 
@@ -69,6 +69,10 @@ class Stream {
   void feed(const TcpSegment& segment) {
     ++frame_;
     reassembler_.segment(segment, FrameRef{frame_, time_ns_}, sink());
+    be_patient();
+  }
+  void be_patient() {
+    if (reassembler_.impatient()) reassembler_.give_up_acknowledged(sink());
   }
 
   Reassembler reassembler_;
