@@ -104,7 +104,8 @@ void set_up_target(CLI::App& app, Run& run) {
              "sixteenth, 64 at most)");
   add_number(app, "--max-requests", options->max_requests, 1, 65535,
              "requests that an initiator may have outstanding (64)");
-  add_number(app, "--max-sessions", options->max_sessions, 1, 65535, "sessions at one time (64)");
+  add_number(app, "--max-sessions", options->max_sessions, 1, 65535,
+             "sessions at one time of initiators without a name (64)");
   add_endpoint(app, "--metrics", options->metrics, "serve Prometheus metrics at http://HOST:PORT/metrics");
   app.add_option("--config", options->config, "TOML file with all of this, and the initiators by name")
       ->type_name("FILE");

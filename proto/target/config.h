@@ -74,8 +74,10 @@ struct TargetConfig {
   std::optional<std::uint64_t> reserve;
   std::uint32_t max_inline = 4096;  ///< Max Inline Length of HELLO_ACK (G-08); 0: no INLINE
   std::uint32_t max_requests = 64;  ///< C of HELLO_ACK at most (G-06)
-  std::uint32_t max_sessions = 64;  ///< more are refused with NO_RESOURCES (P-09)
-  std::uint32_t ird = 16;           ///< wanted Read depths of a stream
+  /// Of initiators without a name; more are refused with NO_RESOURCES (P-09). Each named one has a place
+  /// besides.
+  std::uint32_t max_sessions = 64;
+  std::uint32_t ird = 16;  ///< wanted Read depths of a stream
   std::uint32_t ord = 16;
   Deadlines deadlines;
   /// The trust domains are those named here and in `anonymous`. With more than one, a block is cleared before

@@ -168,13 +168,14 @@ std::uint32_t Core::domain_index(const std::string& name) const {
   return static_cast<std::uint32_t>(std::find(domains_.begin(), domains_.end(), name) - domains_.begin());
 }
 
-// Streams that have not said HELLO yet are bounded like open sessions. When they are too many the oldest
-// goes, so that silent peers cannot keep a good one out. With the mutex held.
+// Streams that have not said HELLO yet, or were refused and linger, are bounded like open sessions. When they
+// are too many the oldest goes, so that peers who say nothing, or nonsense, cannot keep a good one out. With
+// the mutex held.
 bool Core::make_room() {
-  if (sessions_.size() < 2 * std::size_t{config.max_sessions}) return true;
+  if (sessions_.size() < 2 * std::size_t{config.max_sessions} + named.size()) return true;
   for (const auto& [number, session] : sessions_) {
-    if (!session->give_up_waiting()) continue;
-    session->loop().post([session] { session->disconnect(); });
+    if (!session->give_up()) continue;
+    session->loop().post([session] { session->shed(); });
     return true;
   }
   return false;
@@ -196,15 +197,23 @@ rdma::AcceptDecision Core::accept(const rdma::ConnectionRequest&, rdma::Loop& lo
   return accept;
 }
 
-bool Core::session_opened() {
-  if (open_.fetch_add(1) < config.max_sessions) return true;
+bool Core::session_opened(bool has_name) {
+  if (!has_name && nameless_.fetch_add(1) >= config.max_sessions) {
+    nameless_.fetch_sub(1);
+    return false;
+  }
+  open_.fetch_add(1);
+  return true;
+}
+
+void Core::session_closed(bool has_name) {
   open_.fetch_sub(1);
-  return false;
+  if (!has_name) nameless_.fetch_sub(1);
 }
 
 void Core::session_gone(const std::shared_ptr<Session>& session, bool was_open) {
   if (was_open) {
-    open_.fetch_sub(1);
+    session_closed(session->is_named());
   } else {
     refused.fetch_add(1, std::memory_order_relaxed);
   }

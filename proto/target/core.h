@@ -44,9 +44,9 @@ class Core : public std::enable_shared_from_this<Core> {
   void drain(std::function<void()> done);
 
   // Sessions; any thread.
-  /// False when max_sessions are open already.
-  [[nodiscard]] bool session_opened();
-  void session_never_opened() { open_.fetch_sub(1); }
+  /// False when max_sessions are open already; a named initiator has a place of its own.
+  [[nodiscard]] bool session_opened(bool has_name);
+  void session_closed(bool has_name);
   /// The session has ended and given back all it held; `was_open` when session_opened() had been true.
   void session_gone(const std::shared_ptr<Session>& session, bool was_open);
   [[nodiscard]] std::uint32_t domain_index(const std::string& name) const;
@@ -136,6 +136,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;  ///< by number, oldest first
   std::uint64_t sessions_total_ = 0;
   std::atomic<std::uint32_t> open_{0};
+  std::atomic<std::uint32_t> nameless_{0};  ///< of those
   bool draining_ = false;
   std::vector<std::function<void()>> drained_;
 };

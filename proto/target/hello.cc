@@ -75,7 +75,7 @@ void Session::claim_range(const wire::Hello& hello) {
     }
     claimed_ = true;
   }
-  if (!core_->session_opened()) return refuse_hello(hello, wire::Status::no_resources);
+  if (!core_->session_opened(is_named())) return refuse_hello(hello, wire::Status::no_resources);
   counted_open_ = true;
   if (range_ == nullptr && !open_private_range(hello)) return refuse_hello(hello, wire::Status::no_resources);
   accept_hello(hello);
@@ -166,7 +166,7 @@ void Session::refuse_hello(const wire::Hello& hello, wire::Status status) {
            stream_->peer().to_string() + ": HELLO refused with " + std::string(wire::to_string(status)));
   if (counted_open_) {
     counted_open_ = false;
-    core_->session_never_opened();
+    core_->session_closed(is_named());
   }
   wire::HelloAck ack;
   ack.request_id = hello.request_id;

@@ -168,11 +168,17 @@ std::uint64_t Session::tickets_outstanding() {
 void Session::disconnect() {
   if (state_ == State::drain || state_ == State::closed) return;
   state_ = State::drain;
+  if (!counted_open_ && !claimed_) only_ending_ = true;
   drain_timer_ = loop_.call_at(loop_.now() + core_->config.deadlines.drain, [self = shared_from_this()] {
     self->drain_timer_ = rdma::TimerId::none;
     if (self->stream_ != nullptr) self->stream_->abort("the session did not end in time");
   });
   close_when_idle();
+}
+
+void Session::shed() {
+  disconnect();
+  if (stream_ != nullptr) stream_->abort("its place was needed");
 }
 
 void Session::supersede(std::function<void()> gone) {

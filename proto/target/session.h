@@ -37,9 +37,13 @@ class Session final : public rdma::StreamHandler, public std::enable_shared_from
   [[nodiscard]] Core& core() { return *core_; }
   [[nodiscard]] rdma::Loop& loop() { return loop_; }
   [[nodiscard]] std::uint64_t number() const { return number_; }
-  /// True once, and only while HELLO has not come: the caller then ends the session. Any thread.
-  [[nodiscard]] bool give_up_waiting() { return waiting_.exchange(false); }
+  /// True once, and only for a session that holds nothing yet, or never came to hold anything and is only
+  /// waited for to end: the caller then has it shed(). Any thread.
+  [[nodiscard]] bool give_up() { return waiting_.exchange(false) || only_ending_.exchange(false); }
+  /// Ends it at once, for others need its place.
+  void shed();
   [[nodiscard]] std::uint32_t receive_size() const;
+  [[nodiscard]] bool is_named() const { return named_ != nullptr; }
   [[nodiscard]] bool closed() const { return state_ == State::closed; }
   [[nodiscard]] std::uint32_t domain() const { return domain_; }
   [[nodiscard]] bool owns(std::uint64_t handle) const {
@@ -132,7 +136,8 @@ class Session final : public rdma::StreamHandler, public std::enable_shared_from
   std::shared_ptr<Core> core_;
   rdma::Loop& loop_;
   const std::uint64_t number_;
-  std::atomic<bool> waiting_{true};
+  std::atomic<bool> waiting_{true};       // for HELLO
+  std::atomic<bool> only_ending_{false};  // without ever having been open
   rdma::Stream* stream_ = nullptr;
   State state_ = State::connecting;
   std::uint32_t domain_ = 0;

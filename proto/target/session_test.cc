@@ -121,6 +121,33 @@ TEST(Hello, SilentConnectionsDoNotKeepAGoodPeerOut) {
   EXPECT_TRUE(silent.front()->ended());
 }
 
+TEST(Hello, ConnectionsThatWereRefusedAndLingerDoNotKeepAGoodPeerOut) {
+  auto config = small_config();
+  config.max_sessions = 2;
+  World world(config);
+  std::vector<std::unique_ptr<RawInitiator>> refused;
+  for (std::size_t i = 0; i < 10; ++i) {
+    refused.push_back(std::make_unique<RawInitiator>(world));
+    ASSERT_NE(refused.back()->stream, nullptr) << i;
+    refused.back()->send(pattern(64, 1));  // no HELLO
+    world.fabric.stall(i, 0, true);        // and it takes no FIN
+    world.settle();
+  }
+  EXPECT_LE(world.target->snapshot().sessions_open, 4u);
+  RawInitiator good(world);
+  EXPECT_EQ(good.hello(1, 1).status, Status::success);
+}
+
+TEST(Identity, G51_NamedInitiatorHasASessionThatOthersCannotTake) {
+  auto config = config_with_alice();
+  config.max_sessions = 1;
+  World world(config);
+  RawInitiator one(world), two(world), alice(world);
+  EXPECT_EQ(one.hello(0, 0).status, Status::success);
+  EXPECT_EQ(two.hello(0, 0).status, Status::no_resources);
+  EXPECT_EQ(alice.hello(0, 0, kAlice).status, Status::success);
+}
+
 TEST(Hello, DeadlineEndsASilentSession) {
   World world(small_config());
   RawInitiator one(world);
