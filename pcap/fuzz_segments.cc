@@ -43,7 +43,8 @@ class Told final : public Observer {
     kbtp::fuzz::require(false, "every frame is a TCP segment");
   }
 
-  void say(bool client, std::uint32_t sequence, std::uint8_t flags, kbtp::Octets payload) {
+  void say(bool client, std::uint32_t sequence, std::uint32_t acknowledgment, std::uint8_t flags,
+           kbtp::Octets payload) {
     std::vector<std::byte> frame(40 + payload.size());
     kbtp::ByteWriter out(frame);
     out.u16(0x4500);
@@ -55,7 +56,7 @@ class Told final : public Observer {
     out.u16(client ? 40000 : 7420);
     out.u16(client ? 7420 : 40000);
     out.u32(sequence);
-    out.u32(0);
+    out.u32(acknowledgment);
     out.u16(static_cast<std::uint16_t>(5 << 12 | flags));
     out.zeros(6);
     out.bytes(payload);
@@ -83,17 +84,21 @@ std::vector<std::string> told(std::uint8_t flags, const std::vector<Segment>& se
   constexpr std::uint8_t kSyn = 0x02;
   constexpr std::uint8_t kAck = 0x10;
   Told told((flags & 8) != 0);
-  told.say(true, kClientStart, kSyn, {});
-  told.say(false, kServerStart, kSyn | kAck, {});
+  std::uint32_t server_next = kServerStart + 1;
+  told.say(true, kClientStart, 0, kSyn, {});
+  told.say(false, kServerStart, kClientStart + 1, kSyn | kAck, {});
   if ((flags & 1) != 0) {
     kbtp::mpa::StartupFrame reply;
     reply.kind = kbtp::mpa::StartupKind::reply;
     reply.markers = (flags & 2) != 0;
     reply.crc = (flags & 4) != 0;
-    told.say(false, kServerStart + 1, kAck, kbtp::mpa::encode_startup(reply));
+    const auto octets = kbtp::mpa::encode_startup(reply);
+    told.say(false, server_next, kClientStart + 1, kAck, octets);
+    server_next += static_cast<std::uint32_t>(octets.size());
   }
   for (const Segment& segment : segments)
-    told.say(true, kClientStart + 1 + static_cast<std::uint32_t>(segment.at), kAck, segment.octets);
+    told.say(true, kClientStart + 1 + static_cast<std::uint32_t>(segment.at), server_next, kAck,
+             segment.octets);
   told.finish();
   return std::move(told.lines);
 }
