@@ -307,14 +307,15 @@ TEST_F(InitiatorTest, G12_PlainCompletionIsInvalidatedLocally) {
   ASSERT_TRUE(wait(1));
   EXPECT_TRUE(outcomes[0].ok());
   EXPECT_TRUE(outcomes[0].invalidated);
-  // The STag is dead: a Write through it ends the connection.
+  // The STag is dead: a Write through it ends the connection, and is the reason why.
   std::vector<rdma::WorkRequest> list;
-  const std::vector<std::byte> data(4);
+  const std::vector<std::byte> data(4, std::byte{1});
   list.emplace_back(rdma::Write{0, data, {buffer.region.stag, buffer.region.tagged_offset}, nullptr});
   target.stream->post(std::move(list));
-  target.complete({});
-  EXPECT_TRUE(fabric.run_until([&] { return reason.has_value(); }));
+  ASSERT_TRUE(fabric.run_until([&] { return reason.has_value(); }, std::chrono::seconds(10)));
   EXPECT_EQ(reason->kind, rdma::CloseReason::Kind::local_error);
+  EXPECT_NE(reason->text.find("RDMA Write"), std::string::npos) << reason->text;
+  EXPECT_EQ(memory, std::vector<std::byte>(64)) << "nothing is placed";
 }
 
 TEST_F(InitiatorTest, CloseWaitsForWhatIsOutstanding) {
