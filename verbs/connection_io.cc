@@ -214,11 +214,8 @@ void Connection::on_work_completion(const ibv_wc& completion) {
     if ((completion.wr_id & kReceive) != 0) return on_receive(completion);
     return queue_->ended(completion.wr_id);
   }
-  const StatusMeaning& meaning = meaning_of(completion.status);
-  if (completion.status != IBV_WC_WR_FLUSH_ERR) {
-    return fail(meaning.kind, std::string(meaning.text) + " (" + meaning.name + ")");
-  }
-  // Why is told by an event of the connection manager or of the device, mostly.
+  const StatusMeaning& meaning = meaning_of(completion.status, home_.device.quirks);
+  if (!meaning.event_tells) return fail(meaning.kind, std::string(meaning.text) + " (" + meaning.name + ")");
   if (state_ != State::open || error_timer_ != rdma::TimerId::none) return;
   error_timer_ = home_.loop.call_at(home_.loop.now() + kErrorPatience, [this, &meaning] {
     error_timer_ = rdma::TimerId::none;

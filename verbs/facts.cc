@@ -36,6 +36,7 @@ Quirks quirks_of(const DeviceFacts& facts) {
     quirks.wraps_private_data = true;
     quirks.swaps_depths = true;
     quirks.reads_without_right = true;
+    quirks.blames_requests_for_ends = true;
   }
   return quirks;
 }

@@ -59,6 +59,9 @@ struct Quirks {
   bool swaps_depths = false;
   /// A Remote Read needs no right of the region.
   bool reads_without_right = false;
+  /// What was posted when the connection ended completes as a request that the device could not make sense
+  /// of.
+  bool blames_requests_for_ends = false;
 };
 [[nodiscard]] Quirks quirks_of(const DeviceFacts& facts);
 

@@ -49,6 +49,7 @@ TEST(DeviceFacts, SiwPromisesMoreThanItKeeps) {
   EXPECT_TRUE(c.read_sink_needs_remote_write);
   EXPECT_EQ(c.max_private_data, 251U) << "with 252 its MPA frame says that there is none";
   EXPECT_TRUE(quirks_of(siw()).offset_is_address);
+  EXPECT_TRUE(quirks_of(siw()).blames_requests_for_ends);
 }
 
 TEST(DeviceFacts, AnotherIwarpDeviceIsTakenAtItsWord) {
@@ -57,6 +58,7 @@ TEST(DeviceFacts, AnotherIwarpDeviceIsTakenAtItsWord) {
   EXPECT_TRUE(c.invalidate_tx);
   EXPECT_TRUE(c.invalidate_rx);
   EXPECT_FALSE(quirks_of(chelsio()).offset_is_address);
+  EXPECT_FALSE(quirks_of(chelsio()).blames_requests_for_ends);
   DeviceFacts without = chelsio();
   without.memory_management = false;
   EXPECT_FALSE(capabilities_of(without).invalidate_tx);

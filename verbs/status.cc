@@ -23,7 +23,7 @@ constexpr std::array kMeanings{
     StatusMeaning{IBV_WC_LOC_PROT_ERR, "IBV_WC_LOC_PROT_ERR", Kind::local_error,
                   "Our own request named memory that is not registered with the device, or no longer."},
     StatusMeaning{IBV_WC_WR_FLUSH_ERR, "IBV_WC_WR_FLUSH_ERR", Kind::transport_lost,
-                  "The connection had ended before the request was done."},
+                  "The connection had ended before the request was done.", true},
     StatusMeaning{IBV_WC_MW_BIND_ERR, "IBV_WC_MW_BIND_ERR", Kind::local_error,
                   "A memory window could not be bound, so the peer has no way to the buffer."},
     StatusMeaning{IBV_WC_BAD_RESP_ERR, "IBV_WC_BAD_RESP_ERR", Kind::local_error,
@@ -74,9 +74,16 @@ constexpr std::array kMeanings{
 constexpr StatusMeaning kUnknown{IBV_WC_GENERAL_ERR, "a status unknown to this program", Kind::local_error,
                                  "The device failed the request in a way that this program has no name for."};
 
+constexpr StatusMeaning kEndOrRequest{IBV_WC_LOC_QP_OP_ERR, "IBV_WC_LOC_QP_OP_ERR", Kind::transport_lost,
+                                      "The connection had ended before the request was done, or the request "
+                                      "was inconsistent; the device does not "
+                                      "tell these apart.",
+                                      true};
+
 }  // namespace
 
-const StatusMeaning& meaning_of(ibv_wc_status status) {
+const StatusMeaning& meaning_of(ibv_wc_status status, const Quirks& quirks) {
+  if (status == IBV_WC_LOC_QP_OP_ERR && quirks.blames_requests_for_ends) return kEndOrRequest;
   const auto* found = std::find_if(kMeanings.begin(), kMeanings.end(),
                                    [status](const StatusMeaning& m) { return m.status == status; });
   return found == kMeanings.end() ? kUnknown : *found;

@@ -21,9 +21,12 @@ def expect(good: bool, what: str) -> None:
         sys.exit(f"FAILED: {what}")
 
 
-def over_siw(states: list[str]) -> None:
+def over_siw(states: list[str], out: pathlib.Path) -> None:
     expect(sum(state in DECIDED for state in states) >= 60, "60 cases have a verdict")
     expect(states.count("expected-fail") >= 12, "the suite finds siw's known defects")
+    logs = [log.read_text(errors="replace") for log in out.glob("lab/a*/share/jobs/*/stderr")]
+    expect(any("ended" in log or "HELLO" in log for log in logs), "the target's log is there")
+    expect(not any("fault of this program" in log for log in logs), "no end of a connection is called a fault of the program")
 
 
 def over_rxe(report: dict, kbtp: str, out: pathlib.Path) -> None:
@@ -55,7 +58,7 @@ def main() -> int:
     expect(ended.returncode == 0, f"kbtp conform run --over {peer} ended with {ended.returncode}")
     report = json.loads((out / "report.json").read_text())
     if peer == "siw":
-        over_siw([case["state"] for case in report["cases"]])
+        over_siw([case["state"] for case in report["cases"]], out)
     else:
         over_rxe(report, kbtp, out)
     told = (HERE.parent.parent / "docs/peers.md").read_text()
