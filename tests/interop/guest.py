@@ -6,6 +6,7 @@ captures) is in its folder. A guest runs under emulation (-accel tcg) everywhere
 """
 
 import dataclasses
+import fcntl
 import os
 import pathlib
 import re
@@ -24,6 +25,7 @@ ROOT = HERE.parent.parent
 CACHE = ROOT / "build" / "lab"
 INTERFACE = "lab0"
 HOST4, HOST6 = "10.77.0.1", "fd77::1"
+KEPT_RUNS = 10
 BOOT_DEADLINE = 90.0  # an idle machine needs 3 s, one that builds 30
 
 
@@ -50,6 +52,37 @@ def prepare(cache: pathlib.Path = CACHE) -> Files:
         raise SystemExit(3)
     said = dict(line.split("=", 1) for line in made.stdout.splitlines())
     return Files(pathlib.Path(said["KERNEL"]), pathlib.Path(said["IMAGE"]))
+
+
+def run_folder(name: str, out: pathlib.Path | None = None, runs: pathlib.Path = CACHE / "runs") -> pathlib.Path:
+    """The folder of a run: `out`, or a new one among `runs`, of which the ten newest stay and those that are in use.
+
+    It is in use, by a lock on it, until this process and those that it forks have ended.
+    """
+    folder = (out or runs / f"{name}-{time.strftime('%H%M%S')}-{os.getpid()}").resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)
+    if not out:
+        _remove_old(runs)
+    return folder
+
+
+def _remove_old(runs: pathlib.Path) -> None:
+    def age(folder: pathlib.Path) -> float:
+        return folder.stat().st_mtime if folder.exists() else 0.0
+
+    for old in sorted(runs.iterdir(), key=age, reverse=True)[KEPT_RUNS:]:
+        try:
+            lock = os.open(old, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            continue  # another run has removed it
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(old, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(lock)
 
 
 def _run(*words: object) -> None:

@@ -137,8 +137,7 @@ def main() -> int:
         print(f"not on this machine: {reason}", file=sys.stderr)
         return 77
     files = lab.prepare()
-    out = (options.out or lab.CACHE / "runs" / f"kernel-tools-{time.strftime('%H%M%S')}").resolve()
-    out.mkdir(parents=True, exist_ok=True)
+    out = lab.run_folder("kernel-tools", options.out)
     contain.contain()
     lab.Network(1)
     failed = 0

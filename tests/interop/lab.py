@@ -218,8 +218,7 @@ def main() -> int:
             say(f"there is no program {path}")
             return 2
     files = lab.prepare()
-    out = (options.out or lab.CACHE / "runs" / f"{options.device}-{time.strftime('%H%M%S')}-{os.getpid()}").resolve()
-    out.mkdir(parents=True, exist_ok=True)
+    out = lab.run_folder(options.device, options.out)
     relay = Relay()
     outside = contain.contain()
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """lab_test.py [KBTP]: the lab as its users call it. Ends with 0, 1 or 77."""
 
+import fcntl
+import os
 import pathlib
 import re
 import subprocess
@@ -10,6 +12,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import contain
+import guest
 
 KBTP = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent.parent / "build/release/kbtp"
 SECONDS = 240
@@ -77,6 +80,24 @@ def two_guests_reach_each_other() -> None:
     assert done.stdout.count("ping data") == 2, done
 
 
+def old_runs_go_and_those_in_use_stay() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        runs = pathlib.Path(name)
+        for number in range(15):
+            (runs / f"old-{number}" / "a").mkdir(parents=True)
+            os.utime(runs / f"old-{number}", (number, number))
+        used = os.open(runs / "old-0", os.O_RDONLY)
+        fcntl.flock(used, fcntl.LOCK_SH)
+        new = guest.run_folder("new", runs=runs)
+        left = sorted(path.name for path in runs.iterdir())
+        assert left == sorted([new.name, "old-0"] + [f"old-{number}" for number in range(6, 15)]), left
+        os.close(used)
+        guest.run_folder("newer", runs=runs)
+        assert not (runs / "old-0").exists() and len(list(runs.iterdir())) == guest.KEPT_RUNS
+        elsewhere = guest.run_folder("x", runs / "asked for", runs)
+        assert elsewhere == (runs / "asked for").resolve() and len(list(runs.iterdir())) == guest.KEPT_RUNS + 1, "nothing goes for its sake"
+
+
 def wrong_calls_are_refused() -> None:
     assert lab("siw", "true", "--other", "true").returncode == 2
     assert lab("rxe", "true", "--host", "true").returncode == 2
@@ -89,7 +110,7 @@ def main() -> int:
         return 77
     tests = [status_and_output_are_the_commands, guest_has_our_program_and_both_addresses, guest_that_dies_is_told_of_and_tried_once_more,
              host_command_runs_beside_the_guests_and_ends_it, without_a_command_a_target_answers_on_loopback, two_guests_reach_each_other,
-             wrong_calls_are_refused]
+             old_runs_go_and_those_in_use_stay, wrong_calls_are_refused]
     failed = 0
     for test in tests:
         try:

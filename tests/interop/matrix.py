@@ -384,15 +384,15 @@ def main() -> int:
     parser.add_argument("pair", choices=["user-user", "user-siw", "siw-user", "siw-siw", "rxe-rxe"])
     parser.add_argument("--kbtp", type=pathlib.Path, default=lab.ROOT / "build/release/kbtp")
     parser.add_argument("--only", default="*", help="cells, by a pattern such as 'ipv4-mpa2-*'")
-    parser.add_argument("--out", type=pathlib.Path, default=lab.CACHE / "runs" / "matrix", help="folder for logs and for the captures of cells that failed")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for logs and for the captures of cells that failed (default: build/lab/runs/...)")
     parser.add_argument("--keep", action="store_true", help="keep every capture")
     options = parser.parse_args()
-    options.out, options.kbtp = options.out.resolve(), options.kbtp.resolve()
+    options.kbtp = options.kbtp.resolve()
     if reason := contain.why_not():
         say(f"skipped: {reason}")
         return 77
     cells = [cell for cell in cells_of(options.pair) if fnmatch.fnmatch(str(cell), options.only)]
-    options.out.mkdir(parents=True, exist_ok=True)
+    options.out = lab.run_folder(options.pair, options.out)
     files = lab.prepare()
     contain.contain(with_parent=True)
 

@@ -64,8 +64,7 @@ def main() -> int:
         print(f"not on this machine: {reason}", file=sys.stderr)
         return 77
     files = lab.prepare()
-    out = (options.out or lab.CACHE / "runs" / f"siw-crash-{options.what}-{time.strftime('%H%M%S')}").resolve()
-    out.mkdir(parents=True, exist_ok=True)
+    out = lab.run_folder(f"siw-crash-{options.what}", options.out)
     contain.contain()
     lab.Network(1)
     victim = lab.Guest(files, out, "siw")

@@ -42,8 +42,7 @@ def main() -> int:
         print(f"not on this machine: {reason}", file=sys.stderr)
         return 77
     files = lab.prepare()
-    out = lab.CACHE / "runs" / f"siw-early-{time.strftime('%H%M%S')}"
-    out.mkdir(parents=True, exist_ok=True)
+    out = lab.run_folder("siw-early")
     with tempfile.TemporaryDirectory() as folder:
         server = pathlib.Path(folder) / "early_placement"
         source = pathlib.Path(__file__).with_name("early_placement.c")
