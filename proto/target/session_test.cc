@@ -315,6 +315,20 @@ TEST(Session, UnansweredReadEndsTheSessionAndRollsBack) {
   EXPECT_EQ(world.target->snapshot().usage, 0u);
 }
 
+TEST(Session, E5_PeerThatTakesNoOctetIsDroppedAtTheSendDeadline) {
+  auto config = small_config();
+  config.deadlines.send = std::chrono::seconds(2);
+  World world(config);
+  RawInitiator one(world);
+  one.hello();
+  world.fabric.stall(0, 0, true);
+  one.send(wire::encode(one.probe(0)));
+  world.fabric.run_for(std::chrono::seconds(1));
+  EXPECT_EQ(world.target->snapshot().sessions_open, 1u);
+  world.fabric.run_for(std::chrono::seconds(4));
+  EXPECT_EQ(world.target->snapshot().sessions_open, 0u);
+}
+
 // G-06, P-06: each LOAD of an unsealed block costs the target a copy of it, until the copy has left.
 TEST(Session, InitiatorThatTakesNothingHasNoMoreRequestsServedThanCreditsAllow) {
   auto config = small_config();
