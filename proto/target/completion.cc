@@ -149,8 +149,9 @@ void Session::send_completion(const wire::Completion& completion, const wire::Re
 // P-06: the receive that a request used up is there again before the initiator can know that it is completed.
 // But one that takes no completions has no right to more requests (G-06), each of which would cost memory
 // here, that of a LOAD a copy of its block: once more than its credits have not left, receives wait for them.
+// Twice its credits, since a device tells in one turn of the requests that came, and then of what has left.
 void Session::repost_receive() {
-  if (unsent_ > max_requests_ + kToldLate) {
+  if (unsent_ > 2 * max_requests_ + kToldLate) {
     ++owed_receives_;
   } else {
     stream_->post_receives(1);

@@ -358,7 +358,7 @@ TEST(Session, InitiatorThatTakesNothingHasNoMoreRequestsServedThanCreditsAllow) 
     load_unsealed();
     world.settle();
   }
-  EXPECT_LE(world.target->snapshot().copied_loads, 20u + 2 * 4 + 32 + 1);
+  EXPECT_LE(world.target->snapshot().copied_loads, 20u + 3 * 4 + 32 + 1);
   world.fabric.stall(0, 0, false);
   EXPECT_TRUE(one.ended());
 }
