@@ -84,8 +84,6 @@ int load(initiator::SyncInitiator& session, const Options& options, std::span<st
                      : session.load(options.handle, sink,
                                     {.allow_unsealed = options.allow_unsealed, .generation = generation});
   if (const int status = tell_status(options, outcome, command); status != kExitOk) return status;
-  if (outcome.data_length > sink.size())
-    return fail(command, kExitFindings, "the target's Data Length is larger than its Block Size");
   tell_entry(options, outcome);
   const auto written = write_file(options.output, Octets(sink).first(outcome.data_length));
   return written ? kExitOk : fail(command, kExitUnreachable, written.error().text);

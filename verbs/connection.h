@@ -120,6 +120,7 @@ class Connection final : public rdma::Stream {
   const SocketAddress& peer() const override { return peer_; }
   const SocketAddress& local() const override { return local_; }
   void post(std::vector<rdma::WorkRequest> requests) override;
+  [[nodiscard]] std::size_t backlog() const override { return queue_ ? queue_->waiting() : 0; }
   void post_receives(std::uint32_t count) override;
   Result<rdma::Region> register_region(const rdma::RegionSpec& spec) override;
   void revoke(rdma::STag stag) override;

@@ -98,6 +98,8 @@ class WorkQueue {
   /// Nothing more reaches the device: everything that is left is told as flushed by take().
   void flush();
 
+  /// Requests of which the device has no order yet.
+  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
   /// No request is left, told or untold.
   [[nodiscard]] bool idle() const { return waiting_.empty() && begun_.empty(); }
   /// An order of ours that needs no answer of the peer has been with the device for some time.

@@ -143,9 +143,12 @@ TEST_F(WorkQueueTest, StagingThatIsFullMakesRequestsWait) {
 TEST_F(WorkQueueTest, DepthBoundsWhatTheDeviceHolds) {
   WorkQueue queue = make(limits());
   for (std::uint64_t i = 0; i < 20; ++i) queue.post(rdma::Send{i, pattern(8), false, {}});
+  EXPECT_EQ(queue.waiting(), 20U);
   EXPECT_EQ(orders(queue).size(), 8U);
+  EXPECT_EQ(queue.waiting(), 12U);
   queue.ended();
   EXPECT_EQ(orders(queue).size(), 1U);
+  EXPECT_EQ(queue.waiting(), 11U);
   EXPECT_EQ(told(queue).size(), 1U);
 }
 

@@ -53,7 +53,8 @@ TEST_F(InfiniBand, RecordsEndOperationsAndSlotsServeAgain) {
   answer_by_records([](std::uint64_t id) { return id & 0xFFFF'FFFFu; });
   ASSERT_TRUE(connect());
   EXPECT_TRUE(session->info().features.record_completion);
-  for (int i = 0; i < 40; ++i) session->probe(kTableBase, note());  // ten times the credits
+  for (int i = 0; i < 40; ++i)
+    session->load(kTableBase, {{1, 0}, sink}, {}, note());  // ten times the credits
   ASSERT_TRUE(wait(40));
   for (const Outcome& outcome : outcomes) {
     EXPECT_TRUE(outcome.ok());
@@ -74,7 +75,7 @@ TEST_F(InfiniBand, SlotsAreNotTheTargetsToCount) {
 TEST_F(InfiniBand, G42_TheRecordDecidesAndNotTheImmediate) {
   answer_by_records([](std::uint64_t id) { return (id >> 32) & 0xFFFF'FFFFu; });
   ASSERT_TRUE(connect());
-  for (int i = 0; i < 10; ++i) session->probe(kTableBase, note());
+  for (int i = 0; i < 10; ++i) session->load(kTableBase, {{1, 0}, sink}, {}, note());
   ASSERT_TRUE(wait(10));
   EXPECT_TRUE(std::ranges::all_of(outcomes, [](const Outcome& o) { return o.ok(); }));
 }

@@ -288,6 +288,25 @@ TEST_F(InitiatorTest, MalformedCompletionEndsTheSession) {
   EXPECT_NE(outcomes[0].error.find("COMPLETION"), std::string::npos) << outcomes[0].error;
 }
 
+TEST_F(InitiatorTest, ALoadOfMoreThanTheBufferHoldsEndsTheSession) {
+  std::uint32_t told = static_cast<std::uint32_t>(memory.size());
+  target.on_request = [&](const wire::Header& request, Octets) {
+    wire::Completion completion;
+    completion.request_id = request.request_id;
+    completion.generation = 2;
+    completion.data_length = told++;
+    target.send(wire::encode(completion));
+  };
+  ASSERT_TRUE(connect());
+  session->load(0, buffer.all(), {}, note());
+  session->load(0, buffer.all(), {}, note());
+  ASSERT_TRUE(wait(2));
+  EXPECT_TRUE(outcomes[0].answered);
+  EXPECT_EQ(outcomes[0].data_length, memory.size());
+  EXPECT_FALSE(outcomes[1].answered);
+  EXPECT_NE(outcomes[1].error.find("more octets"), std::string::npos) << outcomes[1].error;
+}
+
 TEST_F(InitiatorTest, Rfc5042_6_2_2_InvalidatingWhatWasNotNamedEndsTheSession) {
   target.on_request = [&](const wire::Header& request, Octets) {
     target.complete(request, buffer.region.stag);

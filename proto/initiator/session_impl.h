@@ -73,6 +73,7 @@ class SessionImpl final : public Session,
     std::vector<std::byte> message;  ///< the request, until it is sent
     rdma::Task begin;                ///< instead of a message: takes the credit and goes on by itself
     wire::Opcode opcode = wire::Opcode::load;
+    std::optional<std::uint32_t> sink_length;  ///< of a LOAD, in octets
     std::optional<rdma::STag> may_invalidate;  ///< INVALIDATE was asked for
     bool wants_record = false;                 ///< `message` has a Completion Descriptor, to be filled in
     std::optional<Records::Slot> record;       ///< where its record is to come, once it is sent

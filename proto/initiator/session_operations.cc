@@ -132,6 +132,7 @@ void SessionImpl::submit(const wire::Request& request, Done done) {
 SessionImpl::Pending SessionImpl::pending_for(const wire::Request& request, Done done) const {
   Pending pending;
   pending.opcode = wire::opcode(request);
+  if (const auto* load = std::get_if<wire::Load>(&request)) pending.sink_length = load->destination.length;
   pending.may_invalidate = wire::stag_to_invalidate(request);
   pending.done = std::move(done);
   wire::Request sent = request;
@@ -261,10 +262,12 @@ void SessionImpl::handle_record(std::uint32_t immediate) {
 
 void SessionImpl::end_operation(const Ending& ending) {
   const auto found = outstanding_.find(ending.request_id);
+  const bool succeeded = ending.status == wire::Status::success;
+  if (succeeded && found->second.sink_length && ending.data_length > *found->second.sink_length)
+    return fail("the target says that it wrote more octets than the LOAD's buffer has");
   const Pending pending = std::move(found->second);
   outstanding_.erase(found);
   if (pending.record) records_.give_back(*pending.record);
-  const bool succeeded = ending.status == wire::Status::success;
   if (pending.opcode == wire::Opcode::free ? succeeded
                                            : pending.opcode == wire::Opcode::alloc_store && !succeeded)
     allocator_.discharge();

@@ -80,6 +80,10 @@ class Stream {
   /// and Atomics past the agreed ORD wait inside the provider.
   virtual void post(std::vector<WorkRequest> requests) = 0;
 
+  /// How many of the posted requests have not begun to leave: a peer that takes what it is sent lets it sink
+  /// to 0, whatever it still owes an answer to. On the stream's loop.
+  [[nodiscard]] virtual std::size_t backlog() const = 0;
+
   /// Adds `count` receives of StreamOptions::receive_size octets.
   virtual void post_receives(std::uint32_t count) = 0;
 

@@ -15,8 +15,8 @@ namespace kbtp::target {
 
 namespace {
 
-/// Messages that have left already and of which the provider has not told yet: their answers may be here.
-constexpr std::uint32_t kToldLate = 32;
+/// Work requests that no request of the initiator has caused, HELLO_ACK for one.
+constexpr std::size_t kOurOwn = 32;
 
 }  // namespace
 
@@ -123,7 +123,6 @@ void Session::send_completion(const wire::Completion& completion, const wire::Re
   };
   const auto add_completion = [&] {
     posted_.push_back({});
-    ++unsent_;
     requests.push_back(record ? completion_record(sent, *record) : completion_message(sent, invalidate));
   };
   // The data is in place once a later Send is delivered (RFC 5040 5.5 rule 5). A record is a Write itself: it
@@ -139,7 +138,6 @@ void Session::send_completion(const wire::Completion& completion, const wire::Re
   if ((fault(Fault::refusal_completes_twice) && completion.status != wire::Status::success) ||
       (record && fault(Fault::record_and_message))) {
     posted_.push_back({});
-    ++unsent_;
     requests.emplace_back(rdma::Send{next_work_++, wire::encode(sent, core_->config.assignment), false, {}});
   }
   repost_receive();
@@ -148,21 +146,10 @@ void Session::send_completion(const wire::Completion& completion, const wire::Re
 
 // P-06: the receive that a request used up is there again before the initiator can know that it is completed.
 // But one that takes no completions has no right to more requests (G-06), each of which would cost memory
-// here, that of a LOAD a copy of its block: once more than its credits have not left, receives wait for them.
-// Twice its credits, since a device tells in one turn of the requests that came, and then of what has left.
+// here, that of a LOAD a copy of its block. What waits to leave belongs to requests that the initiator cannot
+// know to be completed: two work requests for each of its credits at most, and some of our own.
 void Session::repost_receive() {
-  if (unsent_ > 2 * max_requests_ + kToldLate) {
-    ++owed_receives_;
-  } else {
-    stream_->post_receives(1);
-  }
-}
-
-void Session::message_left() {
-  --unsent_;
-  if (owed_receives_ == 0 || stream_ == nullptr) return;
-  --owed_receives_;
-  stream_->post_receives(1);
+  if (stream_->backlog() <= 2 * std::size_t{max_requests_} + kOurOwn) stream_->post_receives(1);
 }
 
 }  // namespace kbtp::target

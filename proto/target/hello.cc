@@ -130,7 +130,6 @@ void Session::accept_hello(const wire::Hello& hello) {
   stream_->post_receives(ack.max_requests);
   std::vector<rdma::WorkRequest> requests;
   posted_.push_back({});
-  ++unsent_;
   requests.emplace_back(rdma::Send{next_work_++, wire::encode(ack, config.assignment), false, {}});
   stream_->post(std::move(requests));
 }
@@ -174,7 +173,6 @@ void Session::refuse_hello(const wire::Hello& hello, wire::Status status) {
   if (status == wire::Status::unsupported_version) ack.min_version = ack.max_version = wire::kVersion;
   std::vector<rdma::WorkRequest> requests;
   posted_.push_back({});
-  ++unsent_;
   requests.emplace_back(rdma::Send{next_work_++, wire::encode(ack, core_->config.assignment), false, {}});
   stream_->post(std::move(requests));
   disconnect();

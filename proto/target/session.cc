@@ -150,7 +150,6 @@ void Session::on_completion(const rdma::Completion& completion) {
   ++oldest_work_;
   const Posted posted = std::move(posted_.front());
   posted_.pop_front();
-  if (posted.kind == Posted::Kind::send) message_left();
   if (posted.pinned_block) {
     --pins_;
     core_->unpin();

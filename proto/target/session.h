@@ -124,7 +124,6 @@ class Session final : public rdma::StreamHandler, public std::enable_shared_from
                                                     const wire::CompletionDescriptor& slot);
   void answer_at_once(const wire::Header& header, wire::Status status, const wire::Request* request);
   void repost_receive();
-  void message_left();
 
   void handle_request(Octets payload);
   void watch_reads();
@@ -150,11 +149,9 @@ class Session final : public rdma::StreamHandler, public std::enable_shared_from
   std::uint64_t next_work_ = 0;    // id of the next work request
   std::uint64_t oldest_work_ = 0;  // id of posted_.front()
   std::uint32_t pins_ = 0;
-  std::uint32_t max_requests_ = 1;   // C of HELLO_ACK
-  std::uint32_t unsent_ = 0;         // messages posted that have not left
-  std::uint32_t owed_receives_ = 0;  // used up by requests, and kept back until messages have left
-  std::uint64_t reclaimed_to_ = 0;   // handles of the range that have been looked at
-  std::uint64_t reclaiming_ = 0;     // handles whose turn has not come yet
+  std::uint32_t max_requests_ = 1;  // C of HELLO_ACK
+  std::uint64_t reclaimed_to_ = 0;  // handles of the range that have been looked at
+  std::uint64_t reclaiming_ = 0;    // handles whose turn has not come yet
   bool counted_open_ = false;
   bool claimed_ = false;
   bool close_called_ = false;

@@ -167,6 +167,8 @@ void Engine::complete(std::uint64_t number, WorkStatus status, std::uint64_t ori
   entry.done = true;
   entry.completion.status = status;
   entry.completion.original = original;
+  // Told in the order of posting, perhaps much later; what was sent is of no use until then.
+  entry.request = rdma::LocalInvalidate{};
 }
 
 void Engine::tell_completions() {

@@ -120,6 +120,7 @@ class Engine final : public rdma::Stream {
   const SocketAddress& peer() const override { return setup_.peer; }
   const SocketAddress& local() const override { return setup_.local; }
   void post(std::vector<rdma::WorkRequest> requests) override;
+  [[nodiscard]] std::size_t backlog() const override { return end_number() - next_number_; }
   void post_receives(std::uint32_t count) override;
   Result<rdma::Region> register_region(const rdma::RegionSpec& spec) override;
   void revoke(rdma::STag stag) override;

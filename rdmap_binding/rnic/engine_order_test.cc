@@ -75,6 +75,22 @@ TEST_F(EngineOrder, RequestsLeaveInTheOrderPosted) {
   EXPECT_EQ(msn(9), 3U);
 }
 
+// An upper layer tells by it a peer that takes nothing from one that only owes an answer.
+TEST_F(EngineOrder, TheBacklogIsWhatHasNotBegunToLeave) {
+  const auto source = std::make_shared<std::vector<std::byte>>(std::size_t{1} << 20);
+  std::vector<std::byte> sink(10);
+  t.stream().post({rdma::Read{1, sink, {0xA1, 1}}, rdma::Write{2, *source, {0xA2, 0}, source}});
+  for (rdma::WorkId id = 3; id < 10; ++id) t.stream().post({rdma::Send{id, pattern(4), false, {}}});
+  EXPECT_EQ(t.stream().backlog(), 9U);
+  t.target.end->drain(1000);
+  EXPECT_EQ(t.stream().backlog(), 8U) << "the Write is too long for what TCP takes";
+  EXPECT_EQ(source.use_count(), 2);
+  t.target.end->drain();
+  EXPECT_EQ(t.stream().backlog(), 0U);
+  EXPECT_EQ(source.use_count(), 1) << "let go when it has left";
+  EXPECT_TRUE(completions().empty()) << "told in order, and the Read is not answered yet";
+}
+
 // Rules: RFC5040-3.1-02, RFC5040-5.2-01, RFC5040-6.1-01
 TEST_F(EngineOrder, NoMessageIsBegunInsideAnother) {
   const auto source = pattern(3000);

@@ -89,6 +89,7 @@ class Endpoint final : public rdma::Stream, public std::enable_shared_from_this<
   [[nodiscard]] const SocketAddress& peer() const override { return peer_address_; }
   [[nodiscard]] const SocketAddress& local() const override { return local_address_; }
   void post(std::vector<rdma::WorkRequest> requests) override;
+  [[nodiscard]] std::size_t backlog() const override { return queue_.size(); }
   void post_receives(std::uint32_t count) override { receives_ += count; }
   [[nodiscard]] Result<rdma::Region> register_region(const rdma::RegionSpec& spec) override;
   void revoke(rdma::STag stag) override;
