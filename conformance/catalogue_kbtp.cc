@@ -136,8 +136,7 @@ constexpr Rule kRules[] = {
      "Each request of a session gets exactly one.", "No COMPLETION, two of them, or another message."},
     {"KBTP-6.5-02", implied, "target", "6.5", "When the completion is delivered the loaded data is in place.",
      "A LOAD of 30,000 octets whose completion is a record: its Writes stand in front of it (of a COMPLETION "
-     "see "
-     "KBTP-6.1-06).",
+     "see KBTP-6.1-06).",
      "Data that is not complete yet."},
     {"KBTP-6.5-03", implied, "target", "6.5",
      "Where RECORD_COMPLETION is granted, a request with RECORD is completed by a record of 24 octets at its "

@@ -3,8 +3,7 @@
 //
 //   Send, Send with Invalidate   untagged segments of queue 0; the R_Key of the IETH is the STag
 //   RDMA Write                   tagged segments; R_Key and Virtual Address are STag and Tagged Offset;
-//   Immediate
-//                                Data stands beside the last one
+//                                Immediate Data stands beside the last one
 //   RDMA Read Request, Response  an untagged segment of queue 1; tagged segments. Where a Response goes is
 //                                not on the wire: its STag and its first Tagged Offset are 0
 //   a packet with a wrong ICRC   octets without a frame: its receiver drops it

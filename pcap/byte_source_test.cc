@@ -4,7 +4,8 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <unistd.h>
-#include <zlib.h>
+
+#include "pcap/test_gzip.h"
 
 namespace kbtp::trace {
 namespace {
@@ -32,20 +33,6 @@ class File {
  private:
   std::filesystem::path path_;
 };
-
-std::vector<std::byte> packed(Octets octets) {
-  std::vector<std::byte> out(compressBound(octets.size()) + 64);
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(octets.data()));
-  stream.avail_in = static_cast<uInt>(octets.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
 
 /// Takes everything in pieces of many sizes; what came, in order.
 std::vector<std::byte> drained(ByteSource& source) {
@@ -88,8 +75,8 @@ TEST(ByteSource, ALongPackedFileIsUnpacked) {
   std::uint32_t noise = 1;
   for (std::byte& octet : content)
     octet ^= static_cast<std::byte>((noise = noise * 1664525 + 1013904223) >> 24);
-  auto two = packed(Octets(content).first(content.size() / 2));
-  const auto second = packed(Octets(content).subspan(content.size() / 2));
+  auto two = test::gzipped(Octets(content).first(content.size() / 2));
+  const auto second = test::gzipped(Octets(content).subspan(content.size() / 2));
   two.insert(two.end(), second.begin(), second.end());  // members follow each other (RFC 1952 2.2)
   ASSERT_GT(two.size(), std::size_t{5} << 20);
   const File file(two);

@@ -3,17 +3,18 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <vector>
 #include <zlib.h>
 
-#include "pcap/test_frames.h"
+#include "base/bytes.h"
 
 namespace kbtp::trace::test {
 
 /// `octets` as one gzip member.
-inline Bytes gzipped(Octets octets) {
+inline std::vector<std::byte> gzipped(Octets octets) {
   z_stream stream{};
   EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  Bytes packed(deflateBound(&stream, octets.size()));
+  std::vector<std::byte> packed(deflateBound(&stream, octets.size()));
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(octets.data()));
   stream.avail_in = static_cast<uInt>(octets.size());
   stream.next_out = reinterpret_cast<Bytef*>(packed.data());

@@ -76,8 +76,7 @@ constexpr StatusMeaning kUnknown{IBV_WC_GENERAL_ERR, "a status unknown to this p
 
 constexpr StatusMeaning kEndOrRequest{IBV_WC_LOC_QP_OP_ERR, "IBV_WC_LOC_QP_OP_ERR", Kind::transport_lost,
                                       "The connection had ended before the request was done, or the request "
-                                      "was inconsistent; the device does not "
-                                      "tell these apart.",
+                                      "was inconsistent; the device does not tell these apart.",
                                       true};
 
 }  // namespace

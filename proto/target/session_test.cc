@@ -329,11 +329,15 @@ TEST(Session, E5_PeerThatTakesNoOctetIsDroppedAtTheSendDeadline) {
   EXPECT_EQ(world.target->snapshot().sessions_open, 0u);
 }
 
+TargetConfig with_credits(std::uint32_t credits) {
+  TargetConfig config = small_config();
+  config.max_requests = credits;
+  return config;
+}
+
 // G-06, P-06: each LOAD of an unsealed block costs the target a copy of it, until the copy has left.
 TEST(Session, InitiatorThatTakesNothingHasNoMoreRequestsServedThanCreditsAllow) {
-  auto config = small_config();
-  config.max_requests = 4;
-  World world(config);
+  World world(with_credits(4));
   RawInitiator one(world);
   one.hello();
   ASSERT_EQ(one.answer(one.alloc_inline(0, pattern(64, 1))).status, Status::success);
@@ -366,9 +370,7 @@ TEST(Session, InitiatorThatTakesNothingHasNoMoreRequestsServedThanCreditsAllow) 
 
 // The same without a breach.
 TEST(Session, CreditsSurviveAPauseOfTheInitiator) {
-  auto config = small_config();
-  config.max_requests = 4;
-  World world(config);
+  World world(with_credits(4));
   RawInitiator one(world);
   one.hello();
   for (int round = 0; round < 5; ++round) {
